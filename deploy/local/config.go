@@ -16,7 +16,10 @@ const (
 	gigabyte = int64(1_000_000_000)
 	// nonceMacro holds this start's nonce, so that a query can tell whose engine answers.
 	nonceMacro = "idlewatt_start"
-	startSQL   = "SYSTEM START LISTEN TCP;\nSYSTEM START LISTEN HTTP;\n"
+	// minEngineVersion is the version of the library package.json pins; an older one is not supported.
+	minEngineVersion = "26.7"
+
+	startSQL = "SYSTEM START LISTEN TCP;\nSYSTEM START LISTEN HTTP;\n"
 )
 
 // defaultServerMemory is 60 % of the usable memory, between 2 and 256 GB.
@@ -67,7 +70,7 @@ func (c engineConfig) AnalystMemory() int64 { return c.MaxServerMemory / 2 }
 
 // Settings lists the pinned settings in a fixed order.
 func (c engineConfig) Settings() []struct{ Name, Value string } {
-	pinned := PinnedSettings()
+	pinned := engineSettings(minEngineVersion)
 	var list []struct{ Name, Value string }
 	for _, name := range slices.Sorted(maps.Keys(pinned)) {
 		list = append(list, struct{ Name, Value string }{name, fmt.Sprint(pinned[name])})
@@ -103,7 +106,8 @@ const configXML = `<clickhouse>
   <max_server_memory_usage>{{.MaxServerMemory}}</max_server_memory_usage>
   <access_control_improvements>
     <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
-    <select_from_information_schema_requires_grant>true</select_from_information_schema_requires_grant>
+    <!-- Business tools ask information_schema; what it shows is filtered by rights. -->
+    <select_from_information_schema_requires_grant>false</select_from_information_schema_requires_grant>
     <settings_constraints_replace_previous>true</settings_constraints_replace_previous>
   </access_control_improvements>
 </clickhouse>
@@ -112,7 +116,9 @@ const configXML = `<clickhouse>
 const usersXML = `<clickhouse>
   <!-- Written at every start: changes are lost. -->
   <profiles>
-    <default>
+    <!-- What is in "default" reaches every user, so it stays empty. -->
+    <default/>
+    <startup>
       <max_threads>1</max_threads>
       <max_memory_usage>50000000</max_memory_usage>
       <max_execution_time>10</max_execution_time>
@@ -121,13 +127,14 @@ const usersXML = `<clickhouse>
         <max_memory_usage><min>1</min><max>50000000</max></max_memory_usage>
         <max_execution_time><readonly/></max_execution_time>
       </constraints>
-    </default>
+    </startup>
     <owner>{{range .Settings}}
       <{{.Name}}>{{text .Value}}</{{.Name}}>{{end}}
     </owner>
     <analyst>
       <readonly>2</readonly>
       <session_timezone>UTC</session_timezone>
+      <implicit_select>0</implicit_select>
       <max_memory_usage>{{.AnalystMemory}}</max_memory_usage>
       <max_execution_time>300</max_execution_time>
       <constraints>
@@ -147,7 +154,7 @@ const usersXML = `<clickhouse>
     <default>
       <no_password/>
       <networks><ip>127.0.0.1</ip></networks>
-      <profile>default</profile>
+      <profile>startup</profile>
       <quota>startup</quota>
       <grants><query>GRANT SYSTEM LISTEN ON *.*</query></grants>
     </default>
@@ -165,8 +172,7 @@ const usersXML = `<clickhouse>
       <quota>unlimited</quota>
       <grants>
         <query>GRANT SELECT, SHOW ON idlewatt.*</query>
-        <query>GRANT SELECT ON information_schema.*</query>
-        <query>GRANT SELECT ON INFORMATION_SCHEMA.*</query>
+        <query>GRANT SELECT ON system.parts</query>
       </grants>
     </analyst>
   </users>

@@ -20,8 +20,9 @@ import (
 
 const (
 	pollInterval = 10 * time.Millisecond
-	// stopPatience is how long an engine may take to end by itself. What it acknowledged survives a kill.
-	stopPatience = 3 * time.Second
+	// stopPatience is how long an engine may take to end by itself: 25 ms, or 5 s while a client keeps a
+	// connection open, and for that we do not wait. What it acknowledged survives a kill.
+	stopPatience = time.Second
 	maxOutput    = 1 << 20
 )
 
@@ -94,7 +95,7 @@ func (e *engine) launch() (*child, error) {
 		return nil, fmt.Errorf("starting ClickHouse: %w", err)
 	}
 	cmd := &exec.Cmd{
-		Path: binary, Args: e.args(), Env: childEnv(), Dir: e.layout.ClickHouse(),
+		Path: binary, Args: e.args(), Env: childEnv(), Dir: e.layout.Archive(), // where file() looks for a relative name
 		Stdout: output, Stderr: output, ExtraFiles: []*os.File{read}, SysProcAttr: childAttributes(),
 	}
 	c := &child{pipe: write, done: make(chan struct{})}

@@ -101,9 +101,10 @@ func (i *Instance) ConnectNATS(opts ...nats.Option) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// ClickHouseOptions returns fresh options for the native port as the owner, with the pinned settings.
+// ClickHouseOptions returns fresh options for the native port as the owner, with the pinned
+// settings.
 func (i *Instance) ClickHouseOptions() *clickhouse.Options {
-	return i.options(i.User, i.Password, PinnedSettings())
+	return i.options(i.User, i.Password, PinnedSettings(i.EngineVersion))
 }
 
 // AnalystOptions returns fresh options for the native port as the analyst, who may not change what limits him.

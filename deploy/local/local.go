@@ -113,7 +113,10 @@ func (e *Engines) startBus(options Options, preferred int) error {
 
 func (e *Engines) startClickHouse(ctx context.Context, options Options, tcpPort, httpPort int) error {
 	if options.ClickHouseURL != "" {
-		return e.useClickHouse(options.ClickHouseURL)
+		if err := e.useClickHouse(options.ClickHouseURL); err != nil {
+			return err
+		}
+		return e.askVersion(ctx)
 	}
 	library, err := FindLibrary()
 	if err != nil {

@@ -11,7 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
 )
+
+// oldestServer is the oldest external ClickHouse we talk to.
+const oldestServer = "25.8"
 
 // versionRecord is clickhouse/version.json: which engine last opened the data, and from which library. The
 // library's size and time spare us asking it for its version at every start.
@@ -78,6 +83,22 @@ func (e *engine) libraryRecord() (versionRecord, error) {
 		return versionRecord{}, fmt.Errorf("looking at the ClickHouse library: %w", err)
 	}
 	return versionRecord{Size: info.Size(), Modified: info.ModTime().UTC()}, nil
+}
+
+// askVersion asks an external server, which also tells whether it is there and lets us in.
+func (i *Instance) askVersion(ctx context.Context) error {
+	conn, err := clickhouse.Open(i.options(i.User, i.Password, nil))
+	if err != nil {
+		return fmt.Errorf("connecting to ClickHouse at %s: %w", i.Addr, err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.QueryRow(ctx, "SELECT version()").Scan(&i.EngineVersion); err != nil {
+		return fmt.Errorf("connecting to ClickHouse at %s: %w", i.Addr, err)
+	}
+	if olderVersion(i.EngineVersion, oldestServer) {
+		return fmt.Errorf("connecting to ClickHouse at %s: it is version %s, and %s is the oldest that is supported", i.Addr, i.EngineVersion, oldestServer)
+	}
+	return nil
 }
 
 // libraryVersion asks a library for its version, in a process that opens no data.
