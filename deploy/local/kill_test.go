@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -176,54 +178,62 @@ func TestLostEngineComesBack(t *testing.T) {
 	}
 }
 
-func TestClosedListenerIsOpenedAgain(t *testing.T) {
+func TestClosedListenersAreOpenedAgain(t *testing.T) {
 	t.Parallel()
-	e := start(t, local.Options{CheckInterval: 20 * time.Millisecond})
-	before := enginePID(t, e.Layout.Root)
-	for _, protocol := range []string{"TCP", "HTTP"} {
+	for _, c := range []struct {
+		statement, user, says string
+		sameProcess           bool
+	}{
 		// The user without a password is able to do this much harm, from this machine.
-		_, err := ask(timed(t), e.HTTPURL, "default", "", "SYSTEM STOP LISTEN "+protocol)
-		if err != nil && !errors.Is(err, io.EOF) {
-			t.Fatalf("stopping %s: %v", protocol, err)
-		}
-		eventually(t, protocol+" is served again", func() bool {
-			conn, err := clickhouse.Open(e.ClickHouseOptions())
-			if err != nil {
-				return false
+		{"SYSTEM STOP LISTEN TCP", "default", "a listener was closed, opened it again", true},
+		{"SYSTEM STOP LISTEN HTTP", "default", "a listener was closed, opened it again", true},
+		{"SYSTEM STOP LISTEN QUERIES ALL", local.OwnerUser, "both listeners are closed, ending the engine", false},
+	} {
+		t.Run(c.statement, func(t *testing.T) {
+			t.Parallel()
+			log := new(lockedBuffer)
+			e := start(t, local.Options{CheckInterval: 50 * time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))})
+			before := enginePID(t, e.Layout.Root)
+			password := map[string]string{local.OwnerUser: e.Password}[c.user]
+			if _, err := ask(timed(t), e.HTTPURL, c.user, password, c.statement); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
 			}
-			defer func() { _ = conn.Close() }()
-			_, webErr := ask(timed(t), e.HTTPURL, e.User, e.Password, "SELECT 1")
-			return conn.Ping(timed(t)) == nil && webErr == nil
+			eventually(t, "the supervisor has seen it and both are served", func() bool {
+				return strings.Contains(log.String(), c.says) && served(t, e)
+			})
+			if same := enginePID(t, e.Layout.Root) == before; same != c.sameProcess {
+				t.Errorf("the engine is the same process: %v, want %v", same, c.sameProcess)
+			}
 		})
-	}
-	if after := enginePID(t, e.Layout.Root); after != before {
-		t.Errorf("the engine was restarted, from process %d to %d", before, after)
 	}
 }
 
-func TestBothListenersClosedRestartsTheEngine(t *testing.T) {
-	t.Parallel()
-	e := start(t, local.Options{CheckInterval: time.Hour})
-	stop(t, e)
-	e = start(t, local.Options{Dir: e.Layout.Root, CheckInterval: 500 * time.Millisecond})
-	before := enginePID(t, e.Layout.Root)
-	_, err := ask(timed(t), e.HTTPURL, e.User, e.Password, "SYSTEM STOP LISTEN TCP")
+// served tells whether both listeners answer.
+func served(t *testing.T, e *local.Engines) bool {
+	t.Helper()
+	conn, err := clickhouse.Open(e.ClickHouseOptions())
 	if err != nil {
-		t.Fatal(err)
+		return false
 	}
-	if _, err := ask(timed(t), e.HTTPURL, e.User, e.Password, "SYSTEM STOP LISTEN HTTP"); err != nil && !strings.Contains(err.Error(), "EOF") {
-		t.Logf("stopping HTTP over HTTP: %v", err)
-	}
-	eventually(t, "the engine serves both again", func() bool {
-		conn, err := clickhouse.Open(e.ClickHouseOptions())
-		if err != nil {
-			return false
-		}
-		defer func() { _ = conn.Close() }()
-		_, webErr := ask(timed(t), e.HTTPURL, e.User, e.Password, "SELECT 1")
-		return conn.Ping(timed(t)) == nil && webErr == nil
-	})
-	if after := enginePID(t, e.Layout.Root); after == before {
-		t.Logf("the listeners were opened one by one, which is as good")
-	}
+	defer func() { _ = conn.Close() }()
+	_, webErr := ask(timed(t), e.HTTPURL, e.User, e.Password, "SELECT 1")
+	return conn.Ping(timed(t)) == nil && webErr == nil
+}
+
+// lockedBuffer is a bytes.Buffer for several goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,6 +76,7 @@ func TestStartServesAndStops(t *testing.T) {
 func TestPortsAndSecretsStay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	dir = filepath.Join(dir, "bills & <others> of \"2026\"")
 	first := start(t, local.Options{Dir: dir})
 	stop(t, first)
 	taken, err := net.Listen("tcp", first.Addr)
@@ -109,6 +111,11 @@ func TestSecondInstanceIsRefusedByName(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %q does not name %s", err, want)
 		}
+	}
+	other := role(t, "start-only", e.Layout.Root)
+	said, err := other.CombinedOutput()
+	if err == nil || !strings.Contains(string(said), fmt.Sprintf("process %d, started", os.Getpid())) {
+		t.Errorf("another process on the directory: %v, %s", err, said)
 	}
 	if got := asOwner(t, &e.Instance, "SELECT 1"); got != "1" {
 		t.Errorf("the first instance answers %q after the refusal", got)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/deploy/local"
+	"go.uber.org/goleak"
 )
 
 const (
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // role prepares another process of this binary.
