@@ -21,6 +21,9 @@ type GPUSamples struct {
 	Duplicates int            `json:"duplicates,omitempty"`
 	Lines      int            `json:"lines,omitempty"`
 	Families   int            `json:"families,omitempty"`
+	// Part counts from 1 where one scrape was too large for one message; zero is a whole scrape.
+	Part  int `json:"part,omitempty"`
+	Parts int `json:"parts,omitempty"`
 }
 
 // GPUSample is the reading of one device, or of one MIG instance of it. A nil value is
@@ -34,6 +37,7 @@ type GPUSample struct {
 
 	Utilization *float64 `json:"utilization,omitempty"` // GPU_UTIL as a ratio 0..1; nil under MIG
 	Engine      *float64 `json:"engine,omitempty"`      // GR_ENGINE_ACTIVE 0..1
+	EngineRaw   *float64 `json:"engine_raw,omitempty"`  // as printed, where Engine was clamped
 	SM          *float64 `json:"sm,omitempty"`          // SM_ACTIVE 0..1
 	Tensor      *float64 `json:"tensor,omitempty"`      // PIPE_TENSOR_ACTIVE 0..1
 	DRAM        *float64 `json:"dram,omitempty"`        // DRAM_ACTIVE 0..1
@@ -41,7 +45,8 @@ type GPUSample struct {
 	EnergyJ     *float64 `json:"energy_j,omitempty"`    // joules since driver load
 	FBUsedMiB   *float64 `json:"fb_used_mib,omitempty"`
 	FBTotalMiB  *float64 `json:"fb_total_mib,omitempty"`
-	XID         *int64   `json:"xid,omitempty"` // last XID, an annotation
+	FBUsedRatio *float64 `json:"fb_used_ratio,omitempty"` // 0..1, where the exporter states only that
+	XID         *int64   `json:"xid,omitempty"`           // last XID, an annotation
 
 	Owners   []Owner  `json:"owners,omitempty"`
 	Findings []string `json:"findings,omitempty"` // e.g. attribution_failed, profiling_contradicts, busy_suspect, low
@@ -59,6 +64,8 @@ type Owner struct {
 	Confidence string            `json:"confidence,omitempty"` // high, low or failed
 	// Engine is the owner's own activity where the exporter measures it per process.
 	Engine *float64 `json:"engine,omitempty"`
+	// FBUsedMiB is the owner's own memory, likewise.
+	FBUsedMiB *float64 `json:"fb_used_mib,omitempty"`
 }
 
 // Name is the owner as people write it: namespace/pod, or the scheduler's job id.

@@ -21,11 +21,13 @@ CREATE TABLE idlewatt_store.gpu_samples
     EnergyJ     Nullable(Float64),
     FbUsedMiB   Nullable(Float64),
     FbTotalMiB  Nullable(Float64),
+    FbUsedRatio Nullable(Float64),
     Xid         Nullable(Int64),
     OwnerKind   LowCardinality(String),
     Owners      Array(String),
     OwnerLabels Map(LowCardinality(String), String),
     OwnerConfidence LowCardinality(String),
+    OwnerEngines Array(Nullable(Float64)),
     Findings    Array(LowCardinality(String)),
     Event       String
 )
@@ -46,6 +48,7 @@ CREATE TABLE idlewatt_store.scrapes
     Error      String,
     Gpus       UInt32,
     Rejected   Map(LowCardinality(String), UInt32),
+    SkewMs     Int64 DEFAULT 0,
     Event      String
 )
 ENGINE = ReplacingMergeTree
@@ -85,6 +88,7 @@ CREATE TABLE idlewatt_store.gpu_intervals
     Coverage        Float32,
     MeanPowerW      Nullable(Float32),
     EngineMax       Nullable(Float32),
+    EngineMean      Nullable(Float32),
     Findings        Array(LowCardinality(String))
 )
 ENGINE = MergeTree

@@ -1,0 +1,62 @@
+package dcgm
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/idlewatt/idlewatt/schema/bus"
+	"github.com/idlewatt/idlewatt/schema/event"
+)
+
+// maxPayload leaves room in a message for its headers.
+const maxPayload = bus.MaxMessage - 8*1024
+
+// newEvent names a scrape by target and sample time, so that a retry has the same id.
+func newEvent(source string, s event.GPUSamples) (event.Event, error) {
+	key := s.Target + "@" + s.At.UTC().Format(time.RFC3339Nano)
+	if s.Parts > 1 {
+		key += fmt.Sprintf("#%d/%d", s.Part, s.Parts)
+	}
+	return event.New(event.TypeGPUSamples, source, key, "", s.At, s)
+}
+
+// split divides a scrape that is too large for one message by its GPUs. Counts of the body
+// stay with the first part.
+func split(s event.GPUSamples) []event.GPUSamples {
+	body, err := json.Marshal(s)
+	if err != nil || len(body) <= maxPayload || len(s.GPUs) < 2 {
+		return []event.GPUSamples{s}
+	}
+	n := min(len(body)/(maxPayload*9/10)+1, len(s.GPUs))
+	for {
+		parts := cut(s, n)
+		if n == len(s.GPUs) || fits(parts) {
+			return parts
+		}
+		n = min(2*n, len(s.GPUs))
+	}
+}
+
+func cut(s event.GPUSamples, n int) []event.GPUSamples {
+	parts := make([]event.GPUSamples, n)
+	for i := range parts {
+		p := s
+		p.GPUs = s.GPUs[i*len(s.GPUs)/n : (i+1)*len(s.GPUs)/n]
+		p.Part, p.Parts = i+1, n
+		if i > 0 {
+			p.Rejected, p.Clamped, p.Duplicates, p.Lines, p.Families = nil, 0, 0, 0, 0
+		}
+		parts[i] = p
+	}
+	return parts
+}
+
+func fits(parts []event.GPUSamples) bool {
+	for _, p := range parts {
+		if body, err := json.Marshal(p); err != nil || len(body) > maxPayload {
+			return false
+		}
+	}
+	return true
+}
