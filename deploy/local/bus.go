@@ -53,22 +53,6 @@ func startBus(layout Layout, port int, token string, timeout time.Duration, log 
 	return bus, nil
 }
 
-// stopBus ends the server and waits until its files are closed, at most until ctx ends.
-func stopBus(ctx context.Context, bus *server.Server) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		bus.Shutdown()
-		bus.WaitForShutdown()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stopping NATS: %w", ctx.Err())
-	}
-}
-
 // busLog passes the server's words to slog. Its notices are debug words for us.
 type busLog struct {
 	log   *slog.Logger

@@ -136,7 +136,10 @@ const usersXML = `<clickhouse>
       <session_timezone>UTC</session_timezone>
       <implicit_select>0</implicit_select>
       <max_memory_usage>{{.AnalystMemory}}</max_memory_usage>
+      <max_memory_usage_for_user>{{.AnalystMemory}}</max_memory_usage_for_user>
       <max_execution_time>300</max_execution_time>
+      <!-- Only the time that has passed counts, no estimate. -->
+      <timeout_before_checking_execution_speed>0</timeout_before_checking_execution_speed>
       <constraints>
         <max_memory_usage><min>1</min><max>{{.AnalystMemory}}</max></max_memory_usage>
         <max_execution_time><min>1</min><max>3600</max></max_execution_time>

@@ -43,9 +43,15 @@
 //   - Two NATS servers open one store without an error and lose messages: the lock comes before both.
 //   - The start-up query runs as `default` from 127.0.0.1, so that user must exist without a password. It may only
 //     SYSTEM START and STOP LISTEN; the supervisor opens a listener again which somebody closed.
+//   - At its end the engine waits 5 s for clients that keep a connection open: close yours before Stop, which
+//     waits one second and then kills.
 //   - users.xml is read once: there is no reload in this mode.
 //   - file() is not confined to user_files_path in this mode, for whoever holds READ ON FILE: idlewatt does, the
-//     analyst does not.
+//     analyst does not. A relative name is looked for in archive/, the child's working directory.
+//   - What the profile "default" holds reaches every user, so it is empty.
+//   - From 26.2 on insert_deduplicate=0 has no effect: deduplicate_insert='disable' is needed, which 25.8 does not
+//     know. PinnedSettings therefore asks for the server's version.
+//   - In this mode file() maps files into memory, and a file cut short would crash the engine: pread is set.
 //   - The log level is an argument (--log-level); the one in the configuration is ignored.
 //   - Without --output-format a SELECT given as argument crashes the process at its end.
 package local

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
@@ -28,10 +29,11 @@ type Engines struct {
 	supervisor *supervisor    // nil when external
 	failed     chan error
 
-	announce sync.Mutex
+	file     sync.Mutex // guards the instance file and what of Instance changes after Start
 	stopOnce sync.Once
-	stopErr  error
-	stopped  chan struct{}
+	stopping chan struct{} // closed when the end begins
+	stopped  chan struct{} // closed when all is ended
+	stopErr  error         // valid once stopped is closed
 }
 
 // Start locks the data directory and starts the engines that no URL names. It returns when they are ready,
@@ -49,11 +51,11 @@ func Start(ctx context.Context, options Options) (*Engines, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engines{Layout: layout, lock: lock, failed: make(chan error, 1), stopped: make(chan struct{})}
+	e := &Engines{Layout: layout, lock: lock, failed: make(chan error, 1), stopping: make(chan struct{}), stopped: make(chan struct{})}
 	e.Instance = startingInstance(layout, options)
 	if err := e.startAll(ctx, options); err != nil {
-		stopping := context.WithoutCancel(ctx) // what did start must end also when ctx is why we stop
-		return nil, errors.Join(err, e.Stop(stopping))
+		// What did start must end, also when ctx is why we stop.
+		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 	}
 	return e, nil
 }
@@ -91,7 +93,11 @@ func (e *Engines) startAll(ctx context.Context, options Options) error {
 		return err
 	}
 	e.Ready = true
-	return e.Instance.write(e.Layout)
+	if err := e.Instance.write(e.Layout); err != nil {
+		return err
+	}
+	go e.watch(options.CheckInterval)
+	return nil
 }
 
 func (e *Engines) startBus(options Options, preferred int) error {
@@ -137,7 +143,6 @@ func (e *Engines) startClickHouse(ctx context.Context, options Options, tcpPort,
 		return err
 	}
 	e.supervisor = supervise(engine, running, options.CheckInterval)
-	go e.passFailure(e.supervisor)
 	e.Addr, e.HTTPURL = engine.tcpAddr(), "http://"+engine.httpAddr()
 	e.EngineVersion, err = engine.recordVersion(ctx)
 	return err
@@ -166,11 +171,37 @@ func (e *engine) startOnFreePorts(ctx context.Context, tcpPort, httpPort int) (*
 	return nil, failures
 }
 
-func (e *Engines) passFailure(s *supervisor) {
+// watch reports the first loss that nothing here repairs: the supervisor gave up, or NATS switched JetStream off,
+// as it does when the disk is full.
+func (e *Engines) watch(interval time.Duration) {
+	look := time.NewTicker(interval)
+	defer look.Stop()
+	var engineFailed chan error // never ready when the engine is external
+	if e.supervisor != nil {
+		engineFailed = e.supervisor.failed
+	}
+	for {
+		select {
+		case <-e.stopping:
+			return
+		case err := <-engineFailed:
+			e.failed <- err
+			return
+		case <-look.C:
+			if e.bus != nil && !e.bus.JetStreamEnabled() && !e.isStopping() {
+				e.failed <- errors.New("NATS has switched JetStream off; is the disk full?")
+				return
+			}
+		}
+	}
+}
+
+func (e *Engines) isStopping() bool {
 	select {
-	case err := <-s.failed:
-		e.failed <- err
-	case <-e.stopped:
+	case <-e.stopping:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -180,8 +211,11 @@ func (e *Engines) Err() <-chan error { return e.failed }
 
 // Announce writes where the HTTP door listens, and its write token, into the instance file.
 func (e *Engines) Announce(webAddr, writeToken string) error {
-	e.announce.Lock()
-	defer e.announce.Unlock()
+	e.file.Lock()
+	defer e.file.Unlock()
+	if e.PID == 0 {
+		return errors.New("announcing the HTTP door: the engines are stopped")
+	}
 	e.WebAddr, e.WriteToken = webAddr, writeToken
 	return e.Instance.write(e.Layout)
 }
@@ -194,27 +228,38 @@ func (e *Engines) ConnectNATS(opts ...nats.Option) (*nats.Conn, error) {
 	return e.Instance.ConnectNATS(opts...)
 }
 
-// Stop ends the engines this Start started and frees the directory. It may be called more than once, and
-// every call returns when the first one is done. When ctx ends first, the engines are left to their end.
+// Stop ends the engines this Start started and frees the directory. It may be called more than once; every
+// call waits for the same end. When ctx ends first, the engines still go on to their end, and the directory
+// stays locked until then.
 func (e *Engines) Stop(ctx context.Context) error {
-	e.stopOnce.Do(func() {
-		var failures []error
-		if e.bus != nil {
-			failures = append(failures, stopBus(ctx, e.bus))
-		}
-		if e.supervisor != nil {
-			failures = append(failures, e.supervisor.stop(ctx))
-		}
-		close(e.stopped)
-		e.announce.Lock()
-		defer e.announce.Unlock()
-		gone := e.Instance
-		gone.PID, gone.Ready, gone.WebAddr, gone.WriteToken = 0, false, "", ""
-		failures = append(failures, gone.write(e.Layout))
-		if err := e.lock.Close(); err != nil {
-			failures = append(failures, fmt.Errorf("unlocking the data directory: %w", err))
-		}
-		e.stopErr = errors.Join(failures...)
-	})
-	return e.stopErr
+	e.stopOnce.Do(func() { go e.stopAll() })
+	select {
+	case <-e.stopped:
+		return e.stopErr
+	case <-ctx.Done():
+		return fmt.Errorf("stopping the engines: %w", ctx.Err())
+	}
+}
+
+// stopAll ends both engines at the same time. The lock goes last.
+func (e *Engines) stopAll() {
+	defer close(e.stopped)
+	close(e.stopping)
+	if e.supervisor != nil {
+		e.supervisor.quit()
+	}
+	if e.bus != nil {
+		e.bus.Shutdown()
+		e.bus.WaitForShutdown()
+	}
+	if e.supervisor != nil {
+		<-e.supervisor.done
+	}
+	e.file.Lock()
+	defer e.file.Unlock()
+	e.PID, e.Ready, e.WebAddr, e.WriteToken = 0, false, "", ""
+	e.stopErr = e.Instance.write(e.Layout)
+	if err := e.lock.Close(); err != nil {
+		e.stopErr = errors.Join(e.stopErr, fmt.Errorf("unlocking the data directory: %w", err))
+	}
 }

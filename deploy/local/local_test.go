@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -55,9 +56,23 @@ func TestStartServesAndStops(t *testing.T) {
 		t.Errorf("got a payload limit of %d, want 1 MB", bus.MaxPayload())
 	}
 
+	select {
+	case err := <-e.Err():
+		t.Errorf("running engines report %v", err)
+	default:
+	}
+
 	// With both connections still open, stopping is quick and may be asked for twice.
+	impatient, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := e.Stop(impatient); !errors.Is(err, context.Canceled) {
+		t.Errorf("a stop that may not wait: got %v, want context.Canceled", err)
+	}
 	stop(t, e)
 	stop(t, e)
+	if err := e.Announce("127.0.0.1:1", "x"); err == nil {
+		t.Error("stopped engines were announced")
+	}
 	for _, addr := range []string{e.Addr, strings.TrimPrefix(e.HTTPURL, "http://"), strings.TrimPrefix(e.NATSURL, "nats://")} {
 		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 			_ = conn.Close()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/deploy/local"
+	"github.com/idlewatt/idlewatt/deploy/local/localtest"
 	"go.uber.org/goleak"
 )
 
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	localtest.QuickExit()
 	goleak.VerifyTestMain(m)
 }
 

@@ -18,7 +18,8 @@ const (
 	maxRestarts  = 10
 )
 
-// supervisor keeps one engine running on its ports until stop. It alone owns the child.
+// supervisor keeps one engine running on its ports until quit is called. It alone owns the child, and ends it
+// before done is closed.
 type supervisor struct {
 	engine   *engine
 	child    *child
@@ -33,17 +34,6 @@ func supervise(e *engine, c *child, interval time.Duration) *supervisor {
 	s := &supervisor{engine: e, child: c, interval: interval, quit: quit, done: make(chan struct{}), failed: make(chan error, 1)}
 	go s.run(ctx)
 	return s
-}
-
-// stop ends the engine and returns when its process is gone, at most when ctx ends.
-func (s *supervisor) stop(ctx context.Context) error {
-	s.quit()
-	select {
-	case <-s.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stopping ClickHouse: %w", ctx.Err())
-	}
 }
 
 func (s *supervisor) run(ctx context.Context) {

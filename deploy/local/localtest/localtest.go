@@ -41,12 +41,21 @@ var shared struct {
 // Main is the whole TestMain of a package that uses engines. It does not return.
 func Main(m *testing.M) {
 	local.RunChildIfAsked()
+	QuickExit()
 	code := m.Run()
 	if err := stopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// QuickExit spares the engines of a test binary built with -race the second which the race detector waits at
+// the end of every process. Main calls it.
+func QuickExit() {
+	if os.Getenv("GORACE") == "" {
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for child processes only: ours has read it already
+	}
 }
 
 // Start returns the pair shared by all tests of the binary, starting it on first use. Tests that run side by side
