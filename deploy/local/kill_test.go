@@ -124,6 +124,14 @@ func TestKilledParentLeavesNothingBehind(t *testing.T) {
 	if got := asOwner(t, &e.Instance, "SELECT count() FROM kept"); got != fmt.Sprint(acknowledged) {
 		t.Errorf("got %s acknowledged rows, want %d", got, acknowledged)
 	}
+	if got := keptMessages(t, e); got != acknowledged {
+		t.Errorf("got %d acknowledged messages, want %d", got, acknowledged)
+	}
+}
+
+// keptMessages counts what the stream of writeAndWait holds.
+func keptMessages(t *testing.T, e *local.Engines) uint64 {
+	t.Helper()
 	bus, err := e.ConnectNATS()
 	if err != nil {
 		t.Fatal(err)
@@ -137,9 +145,7 @@ func TestKilledParentLeavesNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := stream.CachedInfo().State.Msgs; got != acknowledged {
-		t.Errorf("got %d acknowledged messages, want %d", got, acknowledged)
-	}
+	return stream.CachedInfo().State.Msgs
 }
 
 func TestNothingIsPrinted(t *testing.T) {

@@ -48,8 +48,12 @@ func TestFindLibraryNamesWhereItLooked(t *testing.T) {
 			t.Errorf("the error does not name %s: %v", want, err)
 		}
 	}
-	if _, err := local.Start(timed(t), local.Options{Dir: t.TempDir()}); !errors.Is(err, local.ErrNoLibrary) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, err := local.Start(timed(t), local.Options{Dir: dir}); !errors.Is(err, local.ErrNoLibrary) {
 		t.Errorf("starting without the library: got %v, want ErrNoLibrary", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a start without the library made the data directory: %v", err)
 	}
 }
 

@@ -44,6 +44,10 @@ func Start(ctx context.Context, options Options) (*Engines, error) {
 	if err != nil {
 		return nil, err
 	}
+	library, err := options.library() // before anything is made
+	if err != nil {
+		return nil, err
+	}
 	if err := layout.create(); err != nil {
 		return nil, err
 	}
@@ -53,7 +57,7 @@ func Start(ctx context.Context, options Options) (*Engines, error) {
 	}
 	e := &Engines{Layout: layout, lock: lock, failed: make(chan error, 1), stopping: make(chan struct{}), stopped: make(chan struct{})}
 	e.Instance = startingInstance(layout, options)
-	if err := e.startAll(ctx, options); err != nil {
+	if err := e.startAll(ctx, options, library); err != nil {
 		// What did start must end, also when ctx is why we stop.
 		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 	}
@@ -81,14 +85,14 @@ func startingInstance(layout Layout, options Options) Instance {
 }
 
 // startAll starts both engines at the same time and publishes the instance file.
-func (e *Engines) startAll(ctx context.Context, options Options) error {
+func (e *Engines) startAll(ctx context.Context, options Options, library string) error {
 	natsPort, tcpPort, httpPort := portOf(e.NATSURL), portOf(e.Addr), portOf(e.HTTPURL)
 	if err := e.Instance.write(e.Layout); err != nil {
 		return err
 	}
 	busDone := make(chan error, 1)
 	go func() { busDone <- e.startBus(options, natsPort) }()
-	err := e.startClickHouse(ctx, options, tcpPort, httpPort)
+	err := e.startClickHouse(ctx, options, library, tcpPort, httpPort)
 	if err := errors.Join(<-busDone, err); err != nil {
 		return err
 	}
@@ -117,16 +121,12 @@ func (e *Engines) startBus(options Options, preferred int) error {
 	return nil
 }
 
-func (e *Engines) startClickHouse(ctx context.Context, options Options, tcpPort, httpPort int) error {
+func (e *Engines) startClickHouse(ctx context.Context, options Options, library string, tcpPort, httpPort int) error {
 	if options.ClickHouseURL != "" {
 		if err := e.useClickHouse(options.ClickHouseURL); err != nil {
 			return err
 		}
 		return e.askVersion(ctx)
-	}
-	library, err := FindLibrary()
-	if err != nil {
-		return err
 	}
 	engine := newEngine(e.Layout, library, engineConfig{
 		Layout: e.Layout, Nonce: secret(), MaxServerMemory: options.MaxServerMemory,

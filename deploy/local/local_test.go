@@ -37,25 +37,8 @@ func TestStartServesAndStops(t *testing.T) {
 		t.Errorf("got time zone %s, version %s, want UTC and %s", zone, version, e.EngineVersion)
 	}
 
-	bus, err := e.ConnectNATS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus := publishing(t, e)
 	defer bus.Close()
-	js, err := jetstream.New(bus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "A", Subjects: []string{"a"}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.Publish(ctx, "a", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if bus.MaxPayload() != 1<<20 {
-		t.Errorf("got a payload limit of %d, want 1 MB", bus.MaxPayload())
-	}
-
 	select {
 	case err := <-e.Err():
 		t.Errorf("running engines report %v", err)
@@ -86,6 +69,30 @@ func TestStartServesAndStops(t *testing.T) {
 	if instance.PID != 0 || instance.Ready || !instance.Started.Equal(began) {
 		t.Errorf("after the stop the instance file says %d, %v, %s", instance.PID, instance.Ready, instance.Started)
 	}
+}
+
+// publishing returns a connection to the bus over which one message was published.
+func publishing(t *testing.T, e *local.Engines) *nats.Conn {
+	t.Helper()
+	ctx := timed(t)
+	bus, err := e.ConnectNATS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "A", Subjects: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(ctx, "a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if bus.MaxPayload() != 1<<20 {
+		t.Errorf("got a payload limit of %d, want 1 MB", bus.MaxPayload())
+	}
+	return bus
 }
 
 func TestPortsAndSecretsStay(t *testing.T) {

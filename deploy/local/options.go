@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -53,6 +54,14 @@ func (o Options) withDefaults() Options {
 		o.Now = time.Now
 	}
 	return o
+}
+
+// library finds the library, unless the engine is external.
+func (o Options) library() (string, error) {
+	if o.ClickHouseURL != "" {
+		return "", nil
+	}
+	return FindLibrary()
 }
 
 // options are the connection options for one user.
@@ -120,7 +129,8 @@ func (i *Instance) useClickHouse(raw string) error {
 
 // errWithoutURL drops the URL, which may hold a password, from a parse error.
 func errWithoutURL(err error) error {
-	if parse, ok := err.(*url.Error); ok { //nolint:errorlint // url.Parse returns exactly this type
+	var parse *url.Error
+	if errors.As(err, &parse) {
 		return parse.Err
 	}
 	return err

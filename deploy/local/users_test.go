@@ -24,30 +24,7 @@ func TestUsersAreLockedDown(t *testing.T) {
 		asOwner(t, &e.Instance, sql)
 	}
 	users := map[string]string{"default": "", local.AnalystUser: e.AnalystPassword}
-	refused := map[string][]string{
-		"default": {
-			"SELECT x FROM idlewatt.charges", "SELECT x FROM idlewatt_store.rows", "SELECT * FROM system.users",
-			"SELECT * FROM system.processes", "CREATE DATABASE d",
-			"CREATE TABLE t (x UInt8) ENGINE = Memory", "SELECT * FROM file('/etc/passwd', LineAsString)",
-			"SELECT * FROM url('http://127.0.0.1:1/', LineAsString)", "SYSTEM SHUTDOWN", "SYSTEM FLUSH LOGS",
-		},
-		local.AnalystUser: {
-			"SELECT x FROM idlewatt_store.rows", "SELECT * FROM system.users", "SELECT * FROM system.processes",
-			"SELECT * FROM file('/etc/passwd', LineAsString)",
-			"SELECT * FROM file('x.csv', LineAsString)", "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)",
-			"SELECT * FROM s3('http://127.0.0.1:1/bucket/x', LineAsString)",
-			"SELECT * FROM remote('127.0.0.1', system.one)", "SELECT * FROM executable('cat', LineAsString, 'x String')",
-			"SELECT * FROM merge('idlewatt_store', '.*')",
-			"INSERT INTO idlewatt.plain VALUES (1)", "INSERT INTO FUNCTION file('/tmp/x.csv', 'CSV', 'x UInt8') VALUES (1)",
-			"CREATE TABLE idlewatt.mine (x UInt8) ENGINE = Memory", "DROP TABLE idlewatt.plain", "TRUNCATE TABLE idlewatt.plain",
-			"ALTER TABLE idlewatt.plain DELETE WHERE 1", "CREATE TEMPORARY TABLE tmp (x UInt8)",
-			"SYSTEM STOP LISTEN HTTP", "SYSTEM SHUTDOWN", "KILL QUERY WHERE 1", "SET readonly = 0", "GRANT SELECT ON *.* TO analyst",
-			"SELECT 1 SETTINGS max_memory_usage = 0", "SELECT 1 SETTINGS max_memory_usage = 90000000000",
-			"SELECT 1 SETTINGS max_execution_time = 0", "SELECT 1 SETTINGS readonly = 0",
-			"BACKUP TABLE idlewatt.plain TO File('/tmp/b')",
-		},
-	}
-	for user, statements := range refused {
+	for user, statements := range refusedStatements() {
 		for _, sql := range statements {
 			if answer, err := ask(timed(t), e.HTTPURL, user, users[user], sql); err == nil {
 				t.Errorf("%s may %s: %q", user, sql, answer)
@@ -74,6 +51,33 @@ func TestUsersAreLockedDown(t *testing.T) {
 		if _, err := ask(timed(t), e.HTTPURL, login[0], login[1], "SELECT 1"); err == nil {
 			t.Errorf("user %s was let in with a wrong password", login[0])
 		}
+	}
+}
+
+// refusedStatements lists by user what must fail for want of rights.
+func refusedStatements() map[string][]string {
+	return map[string][]string{
+		"default": {
+			"SELECT x FROM idlewatt.charges", "SELECT x FROM idlewatt_store.rows", "SELECT * FROM system.users",
+			"SELECT * FROM system.processes", "CREATE DATABASE d",
+			"CREATE TABLE t (x UInt8) ENGINE = Memory", "SELECT * FROM file('/etc/passwd', LineAsString)",
+			"SELECT * FROM url('http://127.0.0.1:1/', LineAsString)", "SYSTEM SHUTDOWN", "SYSTEM FLUSH LOGS",
+		},
+		local.AnalystUser: {
+			"SELECT x FROM idlewatt_store.rows", "SELECT * FROM system.users", "SELECT * FROM system.processes",
+			"SELECT * FROM file('/etc/passwd', LineAsString)",
+			"SELECT * FROM file('x.csv', LineAsString)", "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)",
+			"SELECT * FROM s3('http://127.0.0.1:1/bucket/x', LineAsString)",
+			"SELECT * FROM remote('127.0.0.1', system.one)", "SELECT * FROM executable('cat', LineAsString, 'x String')",
+			"SELECT * FROM merge('idlewatt_store', '.*')",
+			"INSERT INTO idlewatt.plain VALUES (1)", "INSERT INTO FUNCTION file('/tmp/x.csv', 'CSV', 'x UInt8') VALUES (1)",
+			"CREATE TABLE idlewatt.mine (x UInt8) ENGINE = Memory", "DROP TABLE idlewatt.plain", "TRUNCATE TABLE idlewatt.plain",
+			"ALTER TABLE idlewatt.plain DELETE WHERE 1", "CREATE TEMPORARY TABLE tmp (x UInt8)",
+			"SYSTEM STOP LISTEN HTTP", "SYSTEM SHUTDOWN", "KILL QUERY WHERE 1", "SET readonly = 0", "GRANT SELECT ON *.* TO analyst",
+			"SELECT 1 SETTINGS max_memory_usage = 0", "SELECT 1 SETTINGS max_memory_usage = 90000000000",
+			"SELECT 1 SETTINGS max_execution_time = 0", "SELECT 1 SETTINGS readonly = 0",
+			"BACKUP TABLE idlewatt.plain TO File('/tmp/b')",
+		},
 	}
 }
 
