@@ -47,6 +47,9 @@ func splitDouble(name string, get func(*split) opt) column {
 	})
 }
 
+// lineID is the one text column that is different in every row.
+const lineID = "identity_line_item_id"
+
 // columns returns the export's columns in alphabetical order, as Parquet groups have them.
 func columns() []column {
 	cols := billColumns()
@@ -74,7 +77,7 @@ func billColumns() []column {
 			}
 			return []amountPair{{"private_rate_discount", l.net - l.cost}, {"total_discount", l.net - l.cost}}
 		}},
-		text("identity_line_item_id", func(l *line) string { return hex16(noise(l.id, 1)) + hex16(noise(l.id, 2)) }),
+		text(lineID, func(l *line) string { return hex16(noise(l.id, 1)) + hex16(noise(l.id, 2)) }),
 		text("identity_time_interval", func(l *line) string { return l.interval }),
 	}
 }
@@ -184,8 +187,10 @@ func commitmentColumns() []column {
 // node returns the column's type in Parquet.
 func (c column) node() parquet.Node {
 	switch {
-	case c.text != nil:
+	case c.text != nil && c.name == lineID:
 		return parquet.Optional(parquet.String())
+	case c.text != nil: // few different texts, as every engine that writes exports sees it
+		return parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary))
 	case c.double != nil:
 		return parquet.Optional(parquet.Leaf(parquet.DoubleType))
 	case c.at != nil:
@@ -193,7 +198,8 @@ func (c column) node() parquet.Node {
 	case c.rates != nil:
 		return parquet.Map(parquet.String(), parquet.Leaf(parquet.DoubleType))
 	default:
-		return parquet.Map(parquet.String(), parquet.Optional(parquet.String()))
+		words := parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
+		return parquet.Map(words, parquet.Optional(words))
 	}
 }
 
