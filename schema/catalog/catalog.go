@@ -16,6 +16,9 @@ import (
 //go:embed gpu_instances.csv
 var table string
 
+// Version rises with every change of the table, so that a store knows when to read it again.
+const Version uint64 = 1
+
 // GPU is what one instance type carries.
 type GPU struct {
 	Provider     string // aws, gcp or azure
@@ -59,11 +62,14 @@ func count(s string) (decimal.Decimal, error) {
 	return decimal.NewFromString(s)
 }
 
-// ShortModel strips the vendor from a model name: "NVIDIA H100" and "NVIDIA H100 80GB HBM3"
-// both speak of an H100, but memory and form factor stay, as they set the price.
+// onlyMemory are the models that come with one memory size, which is then no part of the name.
+var onlyMemory = strings.NewReplacer("H100 80GB", "H100", "H100 NVL 94GB", "H100 NVL", "H200 141GB", "H200")
+
+// ShortModel strips the vendor from a model name. Memory and form factor stay where they
+// tell two models of one name apart, as they set the price: A100 40GB and A100 80GB.
 func ShortModel(s string) string {
 	for _, p := range []string{"NVIDIA ", "AMD ", "Intel ", "Tesla "} {
 		s = strings.TrimPrefix(s, p)
 	}
-	return strings.TrimSpace(s)
+	return onlyMemory.Replace(strings.TrimSpace(s))
 }

@@ -162,6 +162,16 @@ CREATE TABLE idlewatt_store.tag_dims
 ENGINE = ReplacingMergeTree(RuleVersion)
 ORDER BY TagSet;
 
+-- Every distinct set of tags met on a bill, with the account it was met in.
+CREATE TABLE idlewatt_store.tag_sets
+(
+    TagSet       UInt64,
+    Tags         Map(LowCardinality(String), String),
+    SubAccountId String
+)
+ENGINE = ReplacingMergeTree
+ORDER BY TagSet;
+
 CREATE TABLE idlewatt_store.gpu_catalog
 (
     Provider     LowCardinality(String),

@@ -1,6 +1,7 @@
 -- +goose Up
 
 -- One row per (device, sample time); a nil reading is NULL, never zero. Read deduplicated.
+-- Kept 400 days from when it was stored: an import of old telemetry does not vanish at once.
 CREATE TABLE idlewatt_store.gpu_samples
 (
     Uuid        String,
@@ -29,12 +30,13 @@ CREATE TABLE idlewatt_store.gpu_samples
     OwnerConfidence LowCardinality(String),
     OwnerEngines Array(Nullable(Float64)),
     Findings    Array(LowCardinality(String)),
-    Event       String
+    Event       String,
+    StoredAt    DateTime('UTC') DEFAULT now()
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(At)
 ORDER BY (Uuid, Instance, At)
-TTL toDateTime(At) + INTERVAL 400 DAY;
+TTL StoredAt + INTERVAL 400 DAY;
 
 -- Every scrape, failed ones too: the expected samples against which coverage is counted.
 CREATE TABLE idlewatt_store.scrapes
@@ -49,12 +51,13 @@ CREATE TABLE idlewatt_store.scrapes
     Gpus       UInt32,
     Rejected   Map(LowCardinality(String), UInt32),
     SkewMs     Int64 DEFAULT 0,
-    Event      String
+    Event      String,
+    StoredAt   DateTime('UTC') DEFAULT now()
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(At)
 ORDER BY (Target, At)
-TTL toDateTime(At) + INTERVAL 400 DAY;
+TTL StoredAt + INTERVAL 400 DAY;
 
 -- Derived from samples and jobs per (device, UTC day), cut at the hour, replaced whole by
 -- load. Times are exclusive at the end. GPU time of a row = (End - Start) x ShareNum / ShareDen.

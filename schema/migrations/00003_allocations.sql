@@ -29,6 +29,8 @@ CREATE TABLE idlewatt_store.allocations
     Node            LowCardinality(String),
     Uuid            String,
     Instance        LowCardinality(String),
+    IntervalStart   Nullable(DateTime64(3, 'UTC')),
+    IntervalEnd     Nullable(DateTime64(3, 'UTC')),
     GpuHours        Decimal(38, 18),
     ConsumedQuantity Nullable(Decimal(38, 18)),
     PricingQuantity Nullable(Decimal(38, 18)),

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/idlewatt/idlewatt/processors/runtime"
+)
+
+// closing closes the app when a command ends and keeps both errors.
+func closing(a *app, err *error) { *err = errors.Join(*err, a.close()) }
+
+// background runs a consumer until stop is called.
+func (a *app) background(c runtime.Consumer) (stop func()) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	done := make(chan error, 1)
+	go func() { done <- runtime.Run(ctx, a.js, c, a.log) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			fmt.Fprintln(a.errOut, "idlewatt:", err)
+		}
+	}
+}
+
+// settle brings derived tables up to what was taken, when no running instance does it.
+func (a *app) settle() error { return nil }

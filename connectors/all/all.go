@@ -1,0 +1,31 @@
+// Package all lists every connector. Adding one is one line here and one folder beside it.
+package all
+
+import (
+	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/connectors/dcgm"
+	"github.com/idlewatt/idlewatt/connectors/eventfile"
+	"github.com/idlewatt/idlewatt/connectors/files"
+	"github.com/idlewatt/idlewatt/connectors/invoicefile"
+)
+
+// Factories returns every connector, in the order of the README table.
+func Factories() []connectors.Factory {
+	return []connectors.Factory{
+		files.Factory(),
+		dcgm.Factory(),
+		eventfile.Factory(),
+		invoicefile.Factory(),
+	}
+}
+
+// Formats returns every file format that a connector reads, by name.
+func Formats() map[string]connectors.Format {
+	out := map[string]connectors.Format{}
+	for _, f := range Factories() {
+		for _, x := range f.Formats {
+			out[x.Name] = x
+		}
+	}
+	return out
+}

@@ -1,0 +1,205 @@
+package normalize
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/idlewatt/idlewatt/processors/runtime"
+	"github.com/idlewatt/idlewatt/processors/store"
+	"github.com/idlewatt/idlewatt/schema/archive"
+	"github.com/idlewatt/idlewatt/schema/event"
+	"github.com/idlewatt/idlewatt/schema/normalize"
+)
+
+// rulesVersion changes when the meaning of a format's SQL changes, so that the same bytes
+// are loaded anew. Bump it with every change of a figure.
+const rulesVersion = "1"
+
+// attempt is one try to load one delivery. Its loads are load+ordinal, one per scope.
+type attempt struct {
+	p          *Processor
+	d          event.BillingDelivery
+	format     normalize.Format
+	version    string
+	hash       string
+	load       uint64
+	sources    []source
+	remainders []remainder
+	written    time.Time // when the last part became visible
+	scopes     []Scope
+	committed  bool
+}
+
+// contentHash tells equal deliveries apart from changed ones: same bytes, same reading.
+func contentHash(d event.BillingDelivery) string {
+	var parts []string
+	for _, o := range d.Objects {
+		parts = append(parts, o.SHA256)
+	}
+	slices.Sort(parts)
+	sum := sha256.Sum256([]byte(strings.Join(append(parts, d.Format, d.Assume.Period, d.Assume.Currency, d.Assume.Account, rulesVersion), "\n")))
+	return hex.EncodeToString(sum[:])
+}
+
+// open reads every object's header before a row of any is loaded.
+func (a *attempt) open() error {
+	if len(a.d.Objects) == 0 {
+		return fmt.Errorf("delivery %s has no files", a.d.Delivery)
+	}
+	for _, o := range a.d.Objects {
+		h, err := normalize.ReadHeader(archive.Path(a.p.Archive, o.SHA256), o)
+		if err != nil {
+			return RefusedError{File: o.Name, Reason: err.Error()}
+		}
+		s, err := newSource(a.format, o, h, a.d.Assume)
+		if err != nil {
+			return err
+		}
+		a.sources = append(a.sources, s)
+	}
+	return nil
+}
+
+// write inserts every object under a new load; if covered usage and its negations do not
+// cancel, it does so once more with the remainder on a row, since rows are never edited.
+func (a *attempt) write(ctx context.Context) error {
+	for try := 0; ; try++ {
+		a.load = a.p.Loads.Next()
+		for _, s := range a.sources {
+			if err := a.insert(ctx, s); err != nil {
+				return err
+			}
+		}
+		a.written = a.p.Now()
+		if err := a.survey(ctx); err != nil {
+			return err
+		}
+		if err := a.control(); err != nil {
+			return runtime.Permanent(err)
+		}
+		if try > 0 {
+			return nil
+		}
+		if err := a.findRemainders(ctx); err != nil || len(a.remainders) == 0 {
+			return err
+		}
+		a.sweep(ctx)
+	}
+}
+
+// table returns the table expression an object is read through and the expression of a
+// row's number, counted from 1.
+func (p *Processor) table(s source, _ int) (from, row string) {
+	name := map[string]string{"csv": "CSVWithNames", "parquet": "Parquet"}[s.object.Encoding]
+	if !p.SharedDisk {
+		return fmt.Sprintf("input(%s)", literal(s.structure())), "rowNumberInAllBlocks() + 1"
+	}
+	path := archive.Path(p.Archive, s.object.SHA256)
+	return fmt.Sprintf("file(%s, %s, %s, %s)", literal(path), name, literal(s.structure()), literal(compression(s.object))), "_row_number + 1"
+}
+
+func compression(o event.Object) string {
+	if o.Encoding == "parquet" || o.Compression == "" {
+		return "none"
+	}
+	return o.Compression
+}
+
+func (a *attempt) insert(ctx context.Context, s source) error {
+	cols, err := a.p.shape(ctx, s)
+	if err != nil {
+		return err
+	}
+	from, row := a.p.table(s, 0)
+	stmt := a.statement(s, from, row, cols)
+	var rows uint64
+	ctx = clickhouse.Context(ctx,
+		clickhouse.WithQueryID(fmt.Sprintf("idlewatt-load-%d-%.8s", a.load, s.object.SHA256)),
+		clickhouse.WithSettings(loadSettings()),
+		clickhouse.WithProgress(func(pr *clickhouse.Progress) {
+			rows += pr.Rows
+			if a.p.Progress != nil {
+				a.p.Progress(a.d.Delivery, rows)
+			}
+		}))
+	if a.p.SharedDisk {
+		err = a.p.db.Exec(ctx, stmt)
+	} else {
+		err = a.p.stream(ctx, s, stmt)
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil || store.Temporary(err) {
+		return fmt.Errorf("loading %s: %w", s.object.Name, err)
+	}
+	return runtime.Permanent(a.p.explain(ctx, s, err))
+}
+
+// loadSettings make a required null an error instead of a zero, and let a bill of many
+// months through in one insert.
+func loadSettings() clickhouse.Settings {
+	return clickhouse.Settings{
+		"insert_null_as_default": 0, "max_partitions_per_insert_block": 1000,
+		"max_insert_threads": 2, "min_insert_block_size_rows": 1_048_576,
+	}
+}
+
+// permanent marks what the store refuses for good; what it may take later stays as it is.
+func permanent(err error) error {
+	if store.Temporary(err) {
+		return err
+	}
+	return runtime.Permanent(err)
+}
+
+// shape asks which columns the format's SQL makes, once per format.
+func (p *Processor) shape(ctx context.Context, s source) ([]string, error) {
+	if cols, ok := p.shapes[s.format.Name]; ok {
+		return cols, nil
+	}
+	q := "DESCRIBE TABLE (WITH src AS (" + s.sql("null("+literal(s.structure())+")", "toUInt64(1)") + ") SELECT * FROM (" + s.format.SQL + "))"
+	rows, err := p.db.Query(ctx, q)
+	if err != nil {
+		return nil, permanent(fmt.Errorf("reading the shape of %s: %w", s.format.Name, err))
+	}
+	defer rows.Close() //nolint:errcheck // read only
+	var cols []string
+	for rows.Next() {
+		var name, rest string
+		if err := rows.Scan(&name, &rest, &rest, &rest, &rest, &rest, &rest); err != nil {
+			return nil, fmt.Errorf("reading the shape of %s: %w", s.format.Name, err)
+		}
+		cols = append(cols, name)
+	}
+	p.shapes[s.format.Name] = cols
+	return cols, rows.Err()
+}
+
+func (a *attempt) focusVersion(s source) string {
+	if a.format.Name != "focus" {
+		return ""
+	}
+	return normalize.FocusVersion(s.header.Names())
+}
+
+// sweep removes the rows of an attempt that no commit names. They are invisible anyway, so
+// a failure here costs disk and nothing else; the regular sweeper comes by later.
+func (a *attempt) sweep(ctx context.Context) {
+	if a.load == 0 || a.committed {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	q := "DELETE FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ?"
+	if err := a.p.db.Exec(ctx, q, a.load, a.load+1<<16); err != nil {
+		a.p.Log.WarnContext(ctx, "sweeping rows of a refused load", slog.String("error", err.Error()))
+	}
+}

@@ -1,0 +1,117 @@
+package normalize
+
+import (
+	"fmt"
+	"strings"
+)
+
+// moneyColumns are rounded half-even to 18 digits and range-checked on their way in.
+var moneyColumns = map[string]bool{
+	"BilledCost": true, "EffectiveCost": true, "ListCost": true, "ContractedCost": true,
+	"ListUnitPrice": true, "ContractedUnitPrice": true, "ConsumedQuantity": true, "PricingQuantity": true,
+	"CommitmentDiscountQuantity": true, "PricingCurrencyContractedUnitPrice": true,
+	"PricingCurrencyEffectiveCost": true, "PricingCurrencyListUnitPrice": true, "x_PairCash": true,
+}
+
+// helperColumns are made by the format's SQL for the outer statement and not stored.
+var helperColumns = map[string]bool{"x_StatedGpus": true, "x_MachineHours": true, "x_BadTags": true} // x_BadTags is listed by hand
+
+// remainder is what covered usage and its negations of one scope leave over; it is put on
+// one row so that the sum holds.
+type remainder struct {
+	scope, currency, object string
+	row                     uint64
+	amount                  string
+}
+
+// statement builds the INSERT of one object. columns are those that the format's SQL makes.
+func (l *attempt) statement(s source, from, rowNumber string, columns []string) string {
+	cols := []string{
+		"x_Load", "x_Scope", "x_Source", "x_Dataset", "x_Delivery", "x_Object", "x_FocusVersion",
+		"x_TagSet", "x_BadTags", "x_GpuModel", "x_GpuCount", "x_GpuHours", "x_BilledResidue", "x_EffectiveResidue",
+	}
+	scope := "formatDateTime(" + l.scopeTime() + ", '" + l.scopeLayout() + "')"
+	exprs := []string{
+		fmt.Sprintf("toUInt64(%d) + %s", l.load, l.ordinal()),
+		"concat(" + literal(l.scopePrefix()) + ", " + scope + ")",
+		literal(l.d.Source), literal(s.format.Dataset), literal(l.d.Delivery), literal(s.object.SHA256), literal(l.focusVersion(s)),
+		"sipHash64(toString(mapSort(Tags)), ifNull(SubAccountId, ''))",
+		"x_BadTags",
+		"nullIf(g.GpuModel, '')",
+		"CAST(" + gpuCount + " AS Nullable(Decimal(38, 18)))",
+		"toDecimal128(roundBankers(multiplyDecimal(" + gpuCount + ", x_MachineHours, 40), 18), 18)",
+		residue("BilledCost"), residue("EffectiveCost"),
+	}
+	for _, c := range columns {
+		if helperColumns[c] {
+			continue
+		}
+		cols = append(cols, c)
+		exprs = append(exprs, l.outer(c))
+	}
+	return "INSERT INTO idlewatt_store.charges (" + strings.Join(cols, ", ") + ")\n" +
+		"WITH src AS (\n" + s.sql(from, rowNumber) + "\n)\nSELECT\n    " + strings.Join(exprs, ",\n    ") +
+		"\nFROM (\n" + strings.TrimSpace(s.format.SQL) + "\n) AS n\n" +
+		"LEFT ANY JOIN (SELECT InstanceType, GpuModel, GpuCount FROM idlewatt_store.gpu_catalog FINAL WHERE GpuCount > 0) AS g\n" +
+		"    ON g.InstanceType = ifNull(n.x_InstanceType, '')"
+}
+
+// gpuCount is the number of GPUs of a machine whose hours are billed: what the bill states,
+// else the catalogue. Not for rows that are no machine's own hours.
+const gpuCount = "if(x_MachineHours IS NULL, NULL, coalesce(x_StatedGpus, nullIf(toDecimal256(g.GpuCount, 18), toDecimal256(0, 18))))"
+
+// residue is what rounding to 18 digits takes away.
+func residue(c string) string {
+	return fmt.Sprintf("CAST(ifNull(%[1]s - roundBankers(%[1]s, 18), toDecimal256(0, 40)) AS Decimal(76, 40))", c)
+}
+
+func (l *attempt) outer(c string) string {
+	switch {
+	case c == "BilledCost" && len(l.remainders) > 0:
+		return "toDecimal128(roundBankers(BilledCost + " + l.remainderExpr() + ", 18), 18)"
+	case moneyColumns[c]:
+		return "toDecimal128(roundBankers(" + c + ", 18), 18)"
+	case c == "BillingCurrency":
+		return "ifNull(BillingCurrency, 'XXX')"
+	case c == "BillingAccountId":
+		return "ifNull(BillingAccountId, '')"
+	default:
+		return c
+	}
+}
+
+// remainderExpr adds each scope's remainder to the one row that carries it.
+func (l *attempt) remainderExpr() string {
+	var b strings.Builder
+	b.WriteString("multiIf(")
+	for _, r := range l.remainders {
+		fmt.Fprintf(&b, "x_Object = %s AND x_Row = %d, toDecimal256(%s, 40), ", literal(r.object), r.row, literal(r.amount))
+	}
+	b.WriteString("toDecimal256(0, 40))")
+	return b.String()
+}
+
+func (l *attempt) scopeTime() string {
+	if l.format.Daily {
+		return "ChargePeriodStart"
+	}
+	return "BillingPeriodStart"
+}
+
+func (l *attempt) scopeLayout() string {
+	if l.format.Daily {
+		return "%Y-%m-%d"
+	}
+	return "%Y-%m"
+}
+
+func (l *attempt) scopePrefix() string { return l.d.Source + "/" + l.format.Dataset + "/" }
+
+// ordinal tells the scopes of one attempt apart in the low 16 bits of the load: the day
+// since 1970, or the month since year 0.
+func (l *attempt) ordinal() string {
+	if l.format.Daily {
+		return "toUInt64(toUInt16(toDate(ChargePeriodStart)))"
+	}
+	return "toUInt64(toYear(BillingPeriodStart) * 12 + toMonth(BillingPeriodStart))"
+}

@@ -1,0 +1,183 @@
+package normalize
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/idlewatt/idlewatt/processors/runtime"
+	"github.com/idlewatt/idlewatt/schema/money"
+)
+
+// Scope is one delivery scope as an attempt has written it.
+type Scope struct {
+	Name        string
+	Load        uint64
+	Start, End  time.Time
+	Rows        uint64
+	Billed      map[string]money.Decimal // by currency
+	Effective   map[string]money.Decimal
+	RoundedRows uint64
+	Residue     decimal.Decimal // billed cost that rounding to 18 digits took away
+	Doors       []string        // provider|billing account|sub-account|month
+}
+
+// sums of money leave ClickHouse as text, so that no client type can cut a digit.
+const surveySQL = `
+SELECT x_Scope, x_Load, BillingCurrency, count(), min(BillingPeriodStart), max(BillingPeriodEnd),
+    toString(sum(toDecimal256(BilledCost, 18))), toString(ifNull(sum(toDecimal256(EffectiveCost, 18)), toDecimal256(0, 18))),
+    countIf(x_BilledResidue != 0 OR x_EffectiveResidue != 0), toString(sum(x_BilledResidue))
+FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ?
+GROUP BY x_Scope, x_Load, BillingCurrency ORDER BY x_Scope, BillingCurrency`
+
+// survey adds up what the attempt has written, by scope and currency.
+func (a *attempt) survey(ctx context.Context) error {
+	rows, err := a.p.db.Query(ctx, surveySQL, a.load, a.load+1<<16)
+	if err != nil {
+		return fmt.Errorf("adding up the load: %w", err)
+	}
+	defer rows.Close() //nolint:errcheck // read only
+	a.scopes = nil
+	for rows.Next() {
+		var name, currency, billed, effective, residue string
+		var load, n, rounded uint64
+		var start, end time.Time
+		if err := rows.Scan(&name, &load, &currency, &n, &start, &end, &billed, &effective, &rounded, &residue); err != nil {
+			return fmt.Errorf("adding up the load: %w", err)
+		}
+		s := a.scope(name, load)
+		s.Start, s.End = earlier(s.Start, start), later(s.End, end)
+		s.Rows, s.RoundedRows = s.Rows+n, s.RoundedRows+rounded
+		b, err := decimal.NewFromString(billed)
+		if err != nil {
+			return fmt.Errorf("adding up the load: %w", err)
+		}
+		if err := money.Check(b); err != nil {
+			return runtime.Permanent(fmt.Errorf("billed cost of %s in %s is %s: %w", name, currency, billed, err))
+		}
+		e, r := decimal.RequireFromString(effective), decimal.RequireFromString(residue)
+		s.Billed[currency], s.Effective[currency], s.Residue = b, e, s.Residue.Add(r)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("adding up the load: %w", err)
+	}
+	return a.surveyDoors(ctx)
+}
+
+func (a *attempt) scope(name string, load uint64) *Scope {
+	for i := range a.scopes {
+		if a.scopes[i].Name == name {
+			return &a.scopes[i]
+		}
+	}
+	a.scopes = append(a.scopes, Scope{
+		Name: name, Load: load, Billed: map[string]money.Decimal{}, Effective: map[string]money.Decimal{},
+	})
+	return &a.scopes[len(a.scopes)-1]
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// doorSQL names whose bill a row is. Names of one provider differ between exports, account
+// ids do not. A row without a billing account claims no door.
+const doorSQL = `
+SELECT x_Scope, groupUniqArray(concat(
+    multiIf(position(p, 'amazon') > 0 OR p = 'aws', 'aws', position(p, 'microsoft') > 0 OR position(p, 'azure') > 0, 'azure',
+        position(p, 'google') > 0 OR p = 'gcp', 'gcp', p),
+    '|', lower(BillingAccountId), '|', lower(ifNull(SubAccountId, '')), '|', formatDateTime(BillingPeriodStart, '%Y-%m')))
+FROM (SELECT *, lower(coalesce(ServiceProviderName, x_ProviderName, InvoiceIssuerName, '')) AS p
+    FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND BillingAccountId != '')
+GROUP BY x_Scope`
+
+func (a *attempt) surveyDoors(ctx context.Context) error {
+	rows, err := a.p.db.Query(ctx, doorSQL, a.load, a.load+1<<16)
+	if err != nil {
+		return fmt.Errorf("reading whose bill it is: %w", err)
+	}
+	defer rows.Close() //nolint:errcheck // read only
+	for rows.Next() {
+		var name string
+		var doors []string
+		if err := rows.Scan(&name, &doors); err != nil {
+			return fmt.Errorf("reading whose bill it is: %w", err)
+		}
+		a.scope(name, 0).Doors = doors
+	}
+	return rows.Err()
+}
+
+// control holds the load against what the files and the manifest promise.
+func (a *attempt) control() error {
+	var got uint64
+	billed := decimal.Zero
+	for _, s := range a.scopes {
+		got += s.Rows
+		for _, b := range s.Billed {
+			billed = billed.Add(b)
+		}
+	}
+	if got == 0 {
+		return RefusedError{File: a.d.Objects[0].Name, Reason: "has a header but no rows: an empty bill would erase what is live; " +
+			"if the provider means it, deliver it with its manifest"}
+	}
+	var footer int64
+	for _, s := range a.sources {
+		if s.header.Rows < 0 {
+			footer = -1
+			break
+		}
+		footer += s.header.Rows
+	}
+	if footer >= 0 && uint64(footer) != got {
+		return fmt.Errorf("delivery %s: %d rows were loaded, the files hold %d", a.d.Delivery, got, footer)
+	}
+	c := a.d.Controls
+	if c == nil {
+		return nil
+	}
+	if c.Rows != nil && uint64(*c.Rows) != got {
+		return fmt.Errorf("delivery %s: %d rows were loaded, its manifest promises %d; fetch the files again", a.d.Delivery, got, *c.Rows)
+	}
+	if c.Billed != nil && !c.Billed.Equal(billed) {
+		return fmt.Errorf("delivery %s: rows add up to %s, its manifest promises %s; fetch the files again", a.d.Delivery, billed, c.Billed)
+	}
+	return nil
+}
+
+// remainderSQL finds, per scope and currency, what covered usage and its negations leave
+// over, and the row that shall carry it: the first negation, else the first covered row.
+const remainderSQL = `
+SELECT x_Scope, BillingCurrency, toString(sum(toDecimal256(x_PairCash, 18))) AS rest,
+    argMin((x_Object, x_Row), (x_LineItemType != 'SavingsPlanNegation', x_Object, x_Row)) AS carrier
+FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND x_PairCash != 0
+GROUP BY x_Scope, BillingCurrency HAVING sum(toDecimal256(x_PairCash, 18)) != 0`
+
+func (a *attempt) findRemainders(ctx context.Context) error {
+	rows, err := a.p.db.Query(ctx, "SELECT x_Scope, BillingCurrency, rest, carrier.1, carrier.2 FROM ("+remainderSQL+")", a.load, a.load+1<<16)
+	if err != nil {
+		return fmt.Errorf("checking covered usage against its negations: %w", err)
+	}
+	defer rows.Close() //nolint:errcheck // read only
+	for rows.Next() {
+		var r remainder
+		if err := rows.Scan(&r.scope, &r.currency, &r.amount, &r.object, &r.row); err != nil {
+			return fmt.Errorf("checking covered usage against its negations: %w", err)
+		}
+		a.remainders = append(a.remainders, r)
+	}
+	return rows.Err()
+}

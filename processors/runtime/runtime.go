@@ -1,0 +1,130 @@
+// Package runtime runs processors on JetStream: it pulls, hands events over, acknowledges
+// only what the processor has stored, and puts aside what can never be processed.
+//
+// What an event means is each processor's own matter.
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/idlewatt/idlewatt/schema/event"
+)
+
+// PermanentError marks an event that can never be processed: it goes to the dead letters at
+// once. Every other error is tried again, up to the consumer's limit.
+type PermanentError struct{ Err error }
+
+func (e PermanentError) Error() string { return e.Err.Error() }
+func (e PermanentError) Unwrap() error { return e.Err }
+
+// Permanent wraps err as a PermanentError; nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return PermanentError{Err: err}
+}
+
+// Consumer is one durable consumer and what it does with a batch of events.
+type Consumer struct {
+	Stream   string
+	Durable  string
+	Subjects []string // filter within the stream; empty takes all
+	// Handle stores a batch and returns one error per event (nil: stored). It may return nil
+	// for "all stored". It is called by one goroutine and gets events in stream order, except
+	// those that come again.
+	Handle func(ctx context.Context, batch []Delivered) []error
+	// Batch is the largest batch; 1 for long work. MaxWait is how long to wait for more.
+	Batch   int
+	MaxWait time.Duration
+	// MaxDeliver is how often an event is tried before it is put aside.
+	MaxDeliver int
+	// Backoff is the pause before the next try, by number of tries so far.
+	Backoff []time.Duration
+}
+
+// Delivered is an event with what the stream knows about it.
+type Delivered struct {
+	event.Event
+	Sequence uint64
+	Stored   time.Time // when the stream took it: the known-at time of a fact
+	Tries    int
+	msg      jetstream.Msg
+}
+
+// InProgress tells the stream that long work on this event goes on.
+func (d Delivered) InProgress() error { return d.msg.InProgress() }
+
+// progressEvery is how often an event in work is kept from being delivered again.
+const progressEvery = 10 * time.Second
+
+// ackWait is how long the server waits for a sign of life before it delivers again.
+const ackWait = 30 * time.Second
+
+// Run pulls and handles until ctx ends; it returns nil then. Errors of single events are
+// not errors of Run: they are tried again or put aside.
+func Run(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Logger) error {
+	cons, err := js.CreateOrUpdateConsumer(ctx, c.Stream, jetstream.ConsumerConfig{
+		Durable: c.Durable, FilterSubjects: c.Subjects, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: ackWait, MaxAckPending: max(c.batch()*2, 16), MaxDeliver: -1,
+	})
+	if err != nil {
+		return fmt.Errorf("creating consumer %s: %w", c.Durable, err)
+	}
+	w := worker{Consumer: c, js: js, log: log.With("consumer", c.Durable)}
+	for ctx.Err() == nil {
+		if err := w.once(ctx, cons); err != nil && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "pulling from stream", slog.String("error", err.Error()))
+			pause(ctx, time.Second)
+		}
+	}
+	return nil
+}
+
+// Drain handles everything that is waiting now and returns when nothing is left or under
+// way. It serves commands that run the processors for their own duration.
+func Drain(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Logger) error {
+	run, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- Run(run, js, c, log) }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+		cons, err := js.Consumer(ctx, c.Stream, c.Durable)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("asking for consumer %s: %w", c.Durable, err)
+		}
+		info, err := cons.Info(ctx)
+		if err != nil {
+			return fmt.Errorf("asking for consumer %s: %w", c.Durable, err)
+		}
+		if info.NumPending == 0 && info.NumAckPending == 0 {
+			cancel()
+			return <-done
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
