@@ -1,0 +1,379 @@
+package utilize
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/idlewatt/idlewatt/deploy/local/localtest"
+	"github.com/idlewatt/idlewatt/processors/runtime"
+	"github.com/idlewatt/idlewatt/processors/store"
+	"github.com/idlewatt/idlewatt/schema/bus"
+	"github.com/idlewatt/idlewatt/schema/event"
+	"github.com/idlewatt/idlewatt/schema/migrations"
+)
+
+func TestMain(m *testing.M) { localtest.Main(m) }
+
+// rig is a processor on real engines.
+type rig struct {
+	testing.TB
+	db *store.DB
+	js jetstream.JetStream
+	p  *Processor
+}
+
+func newRig(t testing.TB) rig {
+	t.Helper()
+	engines := localtest.Fresh(t)
+	db, err := store.Open(t.Context(), engines.ClickHouseOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := migrations.Apply(t.Context(), db.SQL, ""); err != nil {
+		t.Fatal(err)
+	}
+	nc, err := engines.ConnectNATS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.Ensure(t.Context(), js, 1); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now //nolint:forbidigo // loads must grow while the test runs
+	p, err := New(Options{
+		DB: db, JS: js, Loads: store.NewLoads(now), Now: now, Log: slog.New(slog.DiscardHandler), Pause: -1,
+		Every: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rig{t, db, js, p}
+}
+
+func (r rig) publish(events ...event.GPUSamples) {
+	r.Helper()
+	for _, s := range events {
+		e, err := event.New(event.TypeGPUSamples, "test", s.Target+s.At.Format(time.RFC3339Nano)+fmt.Sprint(s.Part), "", s.At, s)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if err := bus.Publish(r.Context(), r.js, e); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+func (r rig) drain() {
+	r.Helper()
+	if err := runtime.Drain(r.Context(), r.js, r.p.Consumer(), r.p.Log); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r rig) derive() Stats {
+	r.Helper()
+	s, err := r.p.Derive(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s
+}
+
+func (r rig) exec(query string, args ...any) {
+	r.Helper()
+	if err := r.db.Exec(r.Context(), query, args...); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// lines runs a query of one string column.
+func (r rig) lines(query string, args ...any) []string {
+	r.Helper()
+	rows, err := r.db.Query(r.Context(), query, args...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			r.Fatal(err)
+		}
+		out = append(out, s)
+	}
+	if err := rows.Err(); err != nil {
+		r.Fatal(err)
+	}
+	return out
+}
+
+const liveByHour = `SELECT concat(toString(toHour(H)), ' ', State, ' ', toString(sum(dateDiff('second', Start, End) / 60)))
+	FROM idlewatt_store.live_intervals GROUP BY toStartOfHour(Start) AS H, State ORDER BY H, State`
+
+func TestCase032ClockSkew(t *testing.T) {
+	t.Parallel()
+	var in struct {
+		Host    string
+		Samples []struct {
+			Device   time.Time `json:"device_ts"`
+			Received time.Time `json:"received_ts"`
+			Util     float64
+		}
+	}
+	readCase(t, "032.json", &in)
+	r := newRig(t)
+	for _, s := range in.Samples {
+		util := s.Util / 100
+		r.publish(event.GPUSamples{
+			Target: in.Host + ":9400", Node: in.Host, At: s.Device, ReceivedAt: s.Received, OK: true, Complete: true,
+			GPUs: []event.GPUSample{{UUID: "GPU-skew", Utilization: &util}},
+		})
+	}
+	r.drain()
+	r.derive()
+	if diff := cmp.Diff([]string{"10 busy_unowned 60"}, r.lines(liveByHour)); diff != "" {
+		t.Error(diff)
+	}
+	got := r.lines(`SELECT concat(toString(count()), ' scrapes ', toString(min(SkewMs)), ' ', toString(max(SkewMs))) FROM idlewatt_store.scrapes
+		UNION ALL SELECT concat(toString(countIf(has(Findings, 'clock_skew'))), ' samples') FROM idlewatt_store.gpu_samples
+		UNION ALL SELECT concat(toString(countIf(has(Findings, 'clock_skew'))), ' intervals') FROM idlewatt_store.live_intervals
+		UNION ALL SELECT concat(toString(countIf(State LIKE '%idle')), ' idle') FROM idlewatt_store.live_intervals`)
+	if diff := cmp.Diff([]string{"6 scrapes 7200000 7200000", "6 samples", "1 intervals", "0 idle"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCase054MissingStaysMissing(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/cases/054.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t)
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		payload := strings.NewReplacer(`"gpu"`, `"uuid"`, `"u"`, `"utilization"`, "80", "0.80", "60", "0.60").Replace(line)
+		at := t0().Add(time.Duration(i) * time.Minute)
+		e, err := event.New(event.TypeGPUSamples, "test", fmt.Sprint(i), "", at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Data = []byte(fmt.Sprintf(`{"target":"t","node":"n","at":%q,"received_at":%q,"ok":true,"complete":true,"gpus":[%s]}`,
+			at.Format(time.RFC3339), at.Format(time.RFC3339), payload))
+		if err := bus.Publish(t.Context(), r.js, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.drain()
+	got := r.lines(`SELECT concat(toString(round(100 * avg(Utilization), 6)), ' ', toString(count()), ' ', toString(count(Utilization)), ' ',
+		toString(100 * min(Utilization))) FROM idlewatt_store.gpu_samples`)
+	if diff := cmp.Diff([]string{"70 3 2 60"}, got); diff != "" {
+		t.Error(diff)
+	}
+	r.derive()
+	if diff := cmp.Diff([]string{"0 busy_unowned 2", "0 unknown 1"}, r.lines(liveByHour)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// scrapesOf makes one scrape a minute of a node's GPUs.
+func scrapesOf(node string, gpus int, from time.Time, minutes int, fill func(minute, gpu int, g *event.GPUSample)) []event.GPUSamples {
+	var out []event.GPUSamples
+	energy := make([]float64, gpus)
+	for m := range minutes {
+		at := from.Add(time.Duration(m) * time.Minute)
+		s := event.GPUSamples{Target: node + ":9400", Node: node, At: at, ReceivedAt: at, OK: true, Complete: true}
+		for i := range gpus {
+			g := event.GPUSample{UUID: fmt.Sprintf("GPU-%s-%d", node, i), Model: "H100"}
+			fill(m, i, &g)
+			if g.PowerW != nil { // a real counter never stands still
+				energy[i] += *g.PowerW * 60
+				g.EnergyJ = ptr(energy[i])
+			}
+			s.GPUs = append(s.GPUs, g)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func working(g *event.GPUSample, busy bool) {
+	g.Engine, g.PowerW, g.FBUsedMiB = ptr(0.0), ptr(68.5), ptr(4.0)
+	if busy {
+		g.Engine, g.PowerW, g.FBUsedMiB = ptr(0.9), ptr(650.0), ptr(70000.0)
+	}
+}
+
+func (r rig) job(id string, nodes []string, start, end time.Time, count int) {
+	r.Helper()
+	var e any
+	if !end.IsZero() {
+		e = end
+	}
+	r.exec(`INSERT INTO idlewatt_store.job_events (Event, Type, At, Scheduler, JobId, Project, Nodes, GpuCount, Start, End, Evidence)
+		VALUES (?, 'job.placed', ?, 'slurm', ?, 'llm', ?, ?, ?, ?, 'scheduler')`, id+start.String(), start, id, nodes, count, start, e)
+}
+
+const liveStates = `SELECT concat(Uuid, ' ', formatDateTime(min(Start), '%H:%i'), '-', formatDateTime(max(End), '%H:%i'), ' ', State, ' ', Cause, ' ',
+	Owner, ' ', JobId, ' ', LastJobId) FROM idlewatt_store.live_intervals GROUP BY Uuid, State, Cause, Owner, JobId, LastJobId ORDER BY Uuid, min(Start)`
+
+func TestOwnersComeFromTheScheduler(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	from := t0().Add(8 * time.Hour)
+	// One whole-node job works for an hour on GPU 0 and never on GPU 1; then nobody.
+	r.job("4711", []string{"N1"}, from, from.Add(90*time.Minute), 2)
+	r.publish(scrapesOf("n1", 2, from, 180, func(m, i int, g *event.GPUSample) { working(g, i == 0 && m < 60) })...)
+	// A job that holds one of two GPUs, and the record does not say which.
+	r.job("4712", []string{"n2"}, from, time.Time{}, 1)
+	r.publish(scrapesOf("n2", 2, from, 60, func(_, i int, g *event.GPUSample) { working(g, i == 0) })...)
+	r.drain()
+	r.derive()
+	want := []string{
+		"GPU-n1-0 08:00-09:00 busy  4711 4711 ",
+		"GPU-n1-0 09:00-09:30 allocated_idle held_no_process 4711 4711 ",
+		"GPU-n1-0 09:30-11:00 unallocated_idle after_job_end   4711",
+		"GPU-n1-1 08:00-09:30 allocated_idle held_no_process 4711 4711 ",
+		"GPU-n1-1 09:30-11:00 unallocated_idle after_job_end   4711",
+		"GPU-n2-0 08:00-09:00 busy_unowned    ",
+		"GPU-n2-1 08:00-09:00 unallocated_idle partial_hold   ",
+	}
+	if diff := cmp.Diff(want, r.lines(liveStates)); diff != "" {
+		t.Error(diff)
+	}
+	low := r.lines("SELECT DISTINCT OwnerConfidence FROM idlewatt_store.live_intervals WHERE Node = 'n2'")
+	if diff := cmp.Diff([]string{"low"}, low); diff != "" {
+		t.Error(diff)
+	}
+	projects := r.lines("SELECT DISTINCT assumeNotNull(Project) FROM idlewatt_store.live_intervals WHERE JobId != ''")
+	if diff := cmp.Diff([]string{"llm"}, projects); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDerivationFollowsItsInputs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	from := t0().Add(22 * time.Hour)
+	all := scrapesOf("n1", 2, from, 240, func(m, _ int, g *event.GPUSample) { working(g, m < 30) })
+	late := all[100:120]
+	r.publish(all[:100]...)
+	r.publish(all[120:]...)
+	r.drain()
+	if s := r.derive(); s.Derived != 4 {
+		t.Errorf("derived %d card days, want 4: %+v", s.Derived, s)
+	}
+	if s := r.derive(); s.Derived != 0 || s.Checked != 4 {
+		t.Errorf("nothing changed, derived %d of %d", s.Derived, s.Checked)
+	}
+	before := r.lines(liveByHour)
+	r.publish(all[:50]...) // the same facts again, behind the server's duplicate window
+	r.exec("INSERT INTO idlewatt_store.gpu_samples SELECT * FROM idlewatt_store.gpu_samples")
+	r.drain()
+	if s := r.derive(); s.Derived != 0 {
+		t.Errorf("the same samples twice: derived %d", s.Derived)
+	}
+	if diff := cmp.Diff(before, r.lines(liveByHour)); diff != "" {
+		t.Error(diff)
+	}
+	r.publish(late...) // 23:40 to 24:00 of the first day, which the second day's margin sees
+	r.drain()
+	if s := r.derive(); s.Derived != 4 {
+		t.Errorf("late samples: derived %d, want 4", s.Derived)
+	}
+	want := []string{"22 busy_unowned 60", "22 unallocated_idle 60", "23 unallocated_idle 120", "0 unallocated_idle 120", "1 unallocated_idle 120"}
+	if diff := cmp.Diff(want, r.lines(liveByHour)); diff != "" {
+		t.Error(diff)
+	}
+	r.job("7", []string{"n1"}, from, from.Add(time.Hour), 0)
+	if s := r.derive(); s.Derived != 4 {
+		t.Errorf("a job became known: derived %d, want 4", s.Derived)
+	}
+	want = []string{"22 allocated_idle 60", "22 busy 60", "23 unallocated_idle 120", "0 unallocated_idle 120", "1 unallocated_idle 120"}
+	if diff := cmp.Diff(want, r.lines(liveByHour)); diff != "" {
+		t.Error(diff)
+	}
+	r.exec("TRUNCATE TABLE idlewatt_store.gpu_samples")
+	r.derive()
+	if got := r.lines(liveByHour); len(got) != 0 {
+		t.Errorf("rows without samples: %v", got)
+	}
+}
+
+func TestFailedScrapesCountAsExpected(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	// Every second scrape fails: half of the time is known at most, so nothing is idle.
+	scrapes := scrapesOf("n1", 1, t0().Add(time.Hour), 120, func(_, _ int, g *event.GPUSample) { working(g, false) })
+	for i := range scrapes {
+		if i%2 == 1 {
+			scrapes[i].OK, scrapes[i].GPUs, scrapes[i].Error = false, nil, "refused"
+		}
+	}
+	r.publish(scrapes...)
+	r.drain()
+	r.derive()
+	if diff := cmp.Diff([]string{"1 unknown 60", "2 unknown 59"}, r.lines(liveByHour)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSweepKeepsWhatIsLive(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.publish(scrapesOf("n1", 2, t0().Add(time.Hour), 60, func(_, _ int, g *event.GPUSample) { working(g, false) })...)
+	r.drain()
+	r.derive()
+	r.job("7", []string{"n1"}, t0(), time.Time{}, 0)
+	r.derive()
+	before := r.lines(liveStates)
+	r.exec("INSERT INTO idlewatt_store.gpu_intervals (Load, Uuid, Day) VALUES (1, 'lost', '2026-09-01')")
+	r.exec("ALTER TABLE idlewatt_store.interval_commits UPDATE At = At - INTERVAL 2 HOUR WHERE 1 SETTINGS mutations_sync = 1")
+	if err := r.p.Sweep(r.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, r.lines(liveStates)); diff != "" {
+		t.Error(diff)
+	}
+	got := r.lines("SELECT concat(toString(count()), ' ', toString(uniqExact(Load))) FROM idlewatt_store.gpu_intervals")
+	if diff := cmp.Diff([]string{"2 2"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBadSamplesArePutAside(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	good := scrapesOf("n1", 1, t0(), 20, func(_, _ int, g *event.GPUSample) { working(g, true) })
+	good[3].GPUs[0].Engine = ptr(97.0)
+	good[5].GPUs[0].UUID = ""
+	good[7].Target = ""
+	r.publish(good...)
+	r.drain()
+	got := r.lines(`SELECT concat(toString((SELECT count() FROM idlewatt_store.gpu_samples)), ' ', toString((SELECT count() FROM idlewatt_store.scrapes)))`)
+	if diff := cmp.Diff([]string{"17 17"}, got); diff != "" {
+		t.Error(diff)
+	}
+	dead, err := r.js.Stream(r.Context(), bus.Dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := dead.Info(r.Context()); err != nil || info.State.Msgs != 3 {
+		t.Errorf("%d dead letters, want 3: %v", info.State.Msgs, err)
+	}
+}
