@@ -1,0 +1,123 @@
+-- Splits the charges of running GPU machines of one load over hours, and each hour over the
+-- states and owners of its GPUs. Weights are whole numbers, so that the parts do not depend
+-- on the order of anything; amounts are divided by the largest-remainder rule.
+--
+-- Parameters: base (the first load number to write), load (the charges' load), days, first.
+INSERT INTO idlewatt_store.allocations (Load, ChargeLoad, ChargeObject, ChargeRow, Day, Hour, Part, x_AllocationKind,
+    x_AllocationQuality, State, Cause, JobScheduler, JobCluster, JobId, JobTask, JobAttempt, Owner, OwnerConfidence, Project, Team,
+    Environment, Node, Uuid, Instance, IntervalStart, IntervalEnd, GpuHours, ConsumedQuantity, PricingQuantity, ListCost,
+    ContractedCost, EffectiveCost, BilledCost)
+WITH
+    -- GPU time in units that divide evenly by every share up to 16ths.
+    720720 AS unit,
+    bill AS (
+        SELECT x_Object, x_Row, toDate(ChargePeriodStart) AS Day, assumeNotNull(ResourceId) AS Resource,
+            ChargePeriodStart AS s, greatest(ChargePeriodEnd, ChargePeriodStart + INTERVAL 1 MILLISECOND) AS e,
+            assumeNotNull(x_GpuHours) AS hours, if(x_GpuCount > 0, assumeNotNull(x_GpuCount), toDecimal128(1, 18)) AS gpus,
+            ConsumedQuantity, PricingQuantity, ListCost, ContractedCost, EffectiveCost, BilledCost,
+            toStartOfHour(s) AS h0, dateDiff('hour', h0, toStartOfHour(e - INTERVAL 1 MILLISECOND)) + 1 AS n
+        FROM idlewatt_store.gpu_charges
+        WHERE x_Load = {load: UInt64} AND toDate(ChargePeriodStart) IN {days: Array(Date)}),
+    span AS (SELECT min(h0) AS a, max(e) AS z FROM bill),
+    seen AS (
+        SELECT r.ResourceId AS Resource, toStartOfHour(i.Start) AS Hour, i.*
+        FROM (SELECT * FROM idlewatt_store.live_intervals WHERE Day BETWEEN toDate((SELECT a FROM span)) AND toDate((SELECT z FROM span))) AS i
+        INNER JOIN idlewatt_store.gpu_resources AS r ON r.Uuid = i.Uuid AND r.Node = i.Node
+        WHERE r.ResourceId IN (SELECT Resource FROM bill)),
+    -- Level one: the charge over its hours, by the hours in which the machine is known to have run.
+    hourly AS (
+        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, n, hs[k] AS Hour, caps[k] AS cap, quality AS spread,
+            {{split "hours" "w"}}[k] AS Hours, {{split "ConsumedQuantity" "w"}}[k] AS Consumed, {{split "PricingQuantity" "w"}}[k] AS Priced,
+            {{split "ListCost" "w"}}[k] AS List, {{split "ContractedCost" "w"}}[k] AS Contracted,
+            {{split "EffectiveCost" "w"}}[k] AS Effective, {{split "BilledCost" "w"}}[k] AS Billed
+        FROM
+        (
+            SELECT *, arraySum(caps) AS total, arraySum(arrayMap((c, o) -> if(o, c, 0), caps, known)) AS ran,
+                toInt256(divideDecimal(multiplyDecimal(toDecimal256(hours, 18), toDecimal256(3600000, 0), 18), toDecimal256(gpus, 18), 0)) AS billed,
+                multiIf(n = 1, [toInt256(1)],
+                    billed >= total OR ran = 0, caps,
+                    billed <= ran, arrayMap((c, o) -> if(o, c, toInt256(0)), caps, known),
+                    arrayMap((c, o) -> if(o, c * (total - ran), c * (billed - ran)), caps, known)) AS w,
+                multiIf(n = 1, '', ran = 0 AND billed < total, 'spread', '') AS quality
+            FROM
+            (
+                SELECT b.*, groupArray(t.Hour) AS hs,
+                    groupArray(toInt256(dateDiff('millisecond', greatest(b.s, t.Hour), least(b.e, t.Hour + INTERVAL 1 HOUR)))) AS caps,
+                    groupArray(t.Known) AS known
+                FROM bill AS b
+                INNER JOIN
+                (
+                    SELECT x_Object, x_Row, Hour, (Resource, Hour) IN (SELECT Resource, toDateTime64(Hour, 3, 'UTC') FROM seen) AS Known
+                    FROM (SELECT x_Object, x_Row, Resource, arrayJoin(arrayMap(i -> toDateTime64(h0, 3, 'UTC') + toIntervalHour(i), range(toUInt32(n)))) AS Hour FROM bill)
+                    ORDER BY x_Object, x_Row, Hour
+                ) AS t ON t.x_Object = b.x_Object AND t.x_Row = b.x_Row
+                GROUP BY ALL
+            )
+        )
+        ARRAY JOIN arrayEnumerate(hs) AS k
+        WHERE w[k] > 0),
+    -- The machine's billed GPU time in an hour, over all charges that bill that same time.
+    timed AS (
+        SELECT *, greatest(s, Hour) AS cs, least(e, Hour + INTERVAL 1 HOUR) AS ce,
+            sum(toDecimal256(Hours, 18)) OVER (PARTITION BY Resource, Hour, greatest(s, Hour), least(e, Hour + INTERVAL 1 HOUR)) AS together
+        FROM hourly),
+    -- Level two: the hour over its intervals; where nothing was seen, over the jobs that a scheduler placed.
+    parts AS (
+        SELECT t.x_Object AS x_Object, t.x_Row AS x_Row, t.Hour AS Hour,
+            (i.State, i.Cause, i.JobScheduler, i.JobCluster, i.JobId, i.JobTask, i.JobAttempt, i.Owner, i.OwnerConfidence, i.Project, i.Team,
+                i.Environment, i.Node, i.Uuid, i.Instance, toNullable(i.Start), toNullable(i.End), 'observed') AS what,
+            intDiv(toInt256(dateDiff('millisecond', greatest(i.Start, t.cs), least(i.End, t.ce))) * unit * i.ShareNum, i.ShareDen) AS weight
+        FROM timed AS t INNER JOIN seen AS i ON i.Resource = t.Resource AND toDateTime64(i.Hour, 3, 'UTC') = t.Hour
+        WHERE i.Start < t.ce AND i.End > t.cs
+        UNION ALL
+        SELECT t.x_Object, t.x_Row, t.Hour,
+            (toLowCardinality('busy'), toLowCardinality('scheduled'), j.Scheduler, j.Cluster, j.JobId, j.ArrayTask, j.Attempt, j.JobId,
+                toLowCardinality('scheduled'), j.Project, j.Team, j.Environment, toLowCardinality(j.Node), '', toLowCardinality(''),
+                CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'scheduled') AS what,
+            toInt256(dateDiff('millisecond', greatest(assumeNotNull(j.Start), t.cs), least(ifNull(j.End, t.ce), t.ce)))
+                * unit * if(j.GpuCount > 0, toInt256(j.GpuCount), toInt256(t.gpus)) AS weight
+        FROM timed AS t
+        INNER JOIN
+        (
+            SELECT * EXCEPT (Nodes), arrayJoin(Nodes) AS Node, h.ResourceId AS Resource
+            FROM (SELECT *, arrayJoin(Nodes) AS Host FROM idlewatt_store.jobs WHERE isNotNull(Start) AND notEmpty(Nodes)
+                AND Evidence != 'declared' AND length(Nodes) = 1) AS q
+            INNER JOIN idlewatt_store.host_resources AS h ON h.Node = lower(q.Host)
+        ) AS j ON j.Resource = t.Resource
+        WHERE j.Start < t.ce AND ifNull(j.End, t.ce) > t.cs AND (t.Resource, t.Hour) NOT IN (SELECT Resource, toDateTime64(Hour, 3, 'UTC') FROM seen)
+    ),
+    weighed AS (
+        SELECT *, arraySum(ws) AS got, toInt256(multiplyDecimal(together, toDecimal256(3600000 * unit, 0), 0)) AS owed,
+            -- What was billed and not seen is a part of its own; if more was seen than billed, the weights are scaled.
+            if(owed > got, arrayConcat(ws, [owed - got]), ws) AS weights,
+            if(owed > got, arrayConcat(whats, [(toLowCardinality('unknown'), toLowCardinality(if(got = 0, 'no_telemetry', 'gap')), toLowCardinality(''), toLowCardinality(''), '', '',
+                toUInt16(0), '', toLowCardinality(''), CAST(NULL AS LowCardinality(Nullable(String))), CAST(NULL AS LowCardinality(Nullable(String))),
+                CAST(NULL AS LowCardinality(Nullable(String))), toLowCardinality(''), '', toLowCardinality(''),
+                CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'unobserved')]), whats) AS all_whats
+        FROM
+        (
+            SELECT t.*, p.ws AS ws, p.whats AS whats
+            FROM timed AS t
+            LEFT JOIN
+            (
+                SELECT x_Object, x_Row, Hour, groupArray(weight) AS ws, groupArray(what) AS whats
+                FROM (SELECT * FROM parts WHERE weight > 0 ORDER BY x_Object, x_Row, Hour, what.14, what.15, what.16, what.17, what.5, what.6, what.7, what.8, what.1)
+                GROUP BY x_Object, x_Row, Hour
+            ) AS p ON p.x_Object = t.x_Object AND p.x_Row = t.x_Row AND p.Hour = t.Hour
+        ))
+SELECT {base: UInt64} + toUInt64(Day - {first: Date}), {load: UInt64}, x_Object, x_Row, Day, Hour, toUInt32(k),
+    multiIf(what.18 = 'unobserved' OR what.1 = 'unknown', 'unobserved', what.1 IN ('busy', 'busy_unowned'), 'job_used', what.1 = 'allocated_idle', 'job_idle',
+        what.1 = 'unallocated_idle', 'unallocated_idle', what.1 = 'unavailable', 'unavailable', 'unobserved') AS kind,
+    multiIf(what.18 = 'scheduled', 'scheduled', what.18 = 'unobserved', 'none', got > owed, 'scaled', spread != '', spread, 'observed'),
+    what.1, what.2, what.3, what.4, what.5, what.6, what.7, what.8, what.9, what.10, what.11, what.12, what.13, what.14, what.15, what.16, what.17,
+    assumeNotNull(hours_parts[k]), consumed_parts[k], priced_parts[k], list_parts[k], contracted_parts[k], effective_parts[k],
+    assumeNotNull(billed_parts[k])
+FROM
+(
+    SELECT *, {{split "Hours" "weights"}} AS hours_parts, {{split "Consumed" "weights"}} AS consumed_parts,
+        {{split "Priced" "weights"}} AS priced_parts, {{split "List" "weights"}} AS list_parts,
+        {{split "Contracted" "weights"}} AS contracted_parts, {{split "Effective" "weights"}} AS effective_parts,
+        {{split "Billed" "weights"}} AS billed_parts
+    FROM weighed
+)
+ARRAY JOIN arrayEnumerate(weights) AS k, all_whats AS what
