@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/idlewatt/idlewatt/processors/attribute"
 	"github.com/idlewatt/idlewatt/processors/runtime"
 )
 
@@ -25,4 +26,10 @@ func (a *app) background(c runtime.Consumer) (stop func()) {
 }
 
 // settle brings derived tables up to what was taken, when no running instance does it.
-func (a *app) settle() error { return nil }
+func (a *app) settle() error {
+	if a.attached {
+		return nil
+	}
+	_, err := attribute.New(attribute.Options{DB: a.db, JS: a.js, Loads: a.loads, Now: a.now, Log: a.log}).Once(a.ctx)
+	return err
+}

@@ -101,7 +101,7 @@ WITH
         (
             SELECT Day, sipHash64(Uuid, Instance, max(Load)) AS h FROM idlewatt_store.interval_commits GROUP BY Uuid, Instance, Day
             UNION ALL
-            SELECT Day, sipHash64('job', Scheduler, Cluster, JobId, ArrayTask, Attempt, Nodes, GpuCount, Start, End, Project, Team)
+            SELECT Day, sipHash64(toString(('job', Scheduler, Cluster, JobId, ArrayTask, Attempt, Nodes, GpuCount, Start, End, Project, Team)))
             FROM
             (
                 SELECT *, arrayJoin(arrayMap(i -> toDate(Start) + i, range(toUInt32(least(400,
@@ -111,7 +111,7 @@ WITH
         )
         GROUP BY Day),
     wanted AS (
-        SELECT k.x_Load AS x_Load, k.Day AS Day, sipHash64('v` + methodVersion + `', (SELECT h FROM hosts), groupBitXorIf(d.h, d.Day BETWEEN k.Day AND k.LastDay)) AS Fingerprint
+        SELECT k.x_Load AS x_Load, k.Day AS Day, sipHash64('v` + methodVersion + `', toString(((SELECT h FROM hosts), groupBitXorIf(assumeNotNull(d.h), d.Day BETWEEN k.Day AND k.LastDay)))) AS Fingerprint
         FROM keys AS k CROSS JOIN (SELECT * FROM days UNION ALL SELECT toDate('1970-01-01'), toUInt64(0)) AS d
         GROUP BY x_Load, Day)
 SELECT w.x_Load, w.Day, w.Fingerprint

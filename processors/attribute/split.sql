@@ -27,7 +27,7 @@ WITH
     -- Level one: the charge over its hours, by the hours in which the machine is known to have run.
     hourly AS (
         SELECT x_Object, x_Row, Day, Resource, s, e, gpus, n, hs[k] AS Hour, caps[k] AS cap, quality AS spread,
-            {{split "hours" "w"}}[k] AS Hours, {{split "ConsumedQuantity" "w"}}[k] AS Consumed, {{split "PricingQuantity" "w"}}[k] AS Priced,
+            assumeNotNull({{split "hours" "w"}}[k]) AS Hours, {{split "ConsumedQuantity" "w"}}[k] AS Consumed, {{split "PricingQuantity" "w"}}[k] AS Priced,
             {{split "ListCost" "w"}}[k] AS List, {{split "ContractedCost" "w"}}[k] AS Contracted,
             {{split "EffectiveCost" "w"}}[k] AS Effective, {{split "BilledCost" "w"}}[k] AS Billed
         FROM

@@ -1,6 +1,7 @@
 package utilize
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -78,6 +79,11 @@ func (r rig) publish(events ...event.GPUSamples) {
 
 func (r rig) drain() {
 	r.Helper()
+	if _, err := r.js.CreateOrUpdateConsumer(r.Context(), bus.RawGPU, jetstream.ConsumerConfig{
+		Durable: "utilize", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: 1000, MaxDeliver: -1,
+	}); err != nil {
+		r.Fatal(err)
+	}
 	if err := runtime.Drain(r.Context(), r.js, r.p.Consumer(), r.p.Log); err != nil {
 		r.Fatal(err)
 	}
@@ -375,5 +381,37 @@ func TestBadSamplesArePutAside(t *testing.T) {
 	}
 	if info, err := dead.Info(r.Context()); err != nil || info.State.Msgs != 3 {
 		t.Errorf("%d dead letters, want 3: %v", info.State.Msgs, err)
+	}
+}
+
+func TestRunKeepsUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- r.p.Run(ctx) }()
+	wait := func(want ...string) {
+		t.Helper()
+		var got []string
+		for ctx.Err() == nil {
+			if got = r.lines(liveByHour); cmp.Equal(want, got) {
+				return
+			}
+		}
+		t.Fatalf("waited for %v, have %v", want, got)
+	}
+	all := scrapesOf("n1", 1, t0().Add(time.Hour), 50, func(_, _ int, g *event.GPUSample) { working(g, false) })
+	r.publish(all[:30]...)
+	wait("1 unallocated_idle 30")
+	r.publish(all[30:]...)
+	wait("1 unallocated_idle 50")
+	r.job("1", []string{"n1"}, t0().Add(time.Hour), time.Time{}, 0)
+	r.publish(all[0]) // any event wakes nothing that matters; the job does
+	r.job("2", []string{"elsewhere"}, t0().Add(time.Hour), time.Time{}, 0)
+	wait("1 allocated_idle 50")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -167,8 +167,23 @@ func (in *inputs) gpusOnNode(node string, day time.Time) int {
 func (in *inputs) world(day time.Time) World {
 	return World{
 		Policy: in.policy, Jobs: in.index,
-		Like:       func(model string) Like { return in.likes.like(model, day) },
-		GPUsOnNode: func(node string) int { return max(in.gpusOnNode(node, day), in.gpusOnNode(node, day.Add(-oneDay))) },
+		Like: remember(func(model string) Like { return in.likes.like(model, day) }),
+		GPUsOnNode: remember(func(node string) int {
+			return max(in.gpusOnNode(node, day), in.gpusOnNode(node, day.Add(-oneDay)))
+		}),
+	}
+}
+
+// remember asks once per key; it is for one goroutine.
+func remember[V any](ask func(string) V) func(string) V {
+	known := map[string]V{}
+	return func(key string) V {
+		v, ok := known[key]
+		if !ok {
+			v = ask(key)
+			known[key] = v
+		}
+		return v
 	}
 }
 

@@ -14,7 +14,8 @@ type Policy struct {
 	// MinCoverage is the share of expected samples that an idle stretch needs.
 	MinCoverage float64 `yaml:"min_coverage"`
 	// IdleThreshold is the highest engine activity that may still be idle, where power near
-	// the idle floor confirms it. Without that only exactly 0 may.
+	// the idle floor confirms it. Without that only exactly 0 may. The default is below the
+	// smallest step of GPU_UTIL: a service with little traffic is not idle.
 	IdleThreshold float64 `yaml:"idle_threshold"`
 	// Efficiency is the mean engine activity below which busy time gets the finding "low".
 	Efficiency float64 `yaml:"efficiency"`
@@ -40,7 +41,7 @@ type Policy struct {
 // DefaultPolicy returns the documented defaults.
 func DefaultPolicy() Policy {
 	return Policy{
-		IdleWindow: 15 * time.Minute, MinCoverage: 0.9, IdleThreshold: 0.05, Efficiency: 0.25,
+		IdleWindow: 15 * time.Minute, MinCoverage: 0.9, IdleThreshold: 0.005, Efficiency: 0.25,
 		DefaultInterval: time.Minute, MaxInterval: 10 * time.Minute, StaleAfter: 5 * time.Minute,
 		ResidentMiB: 100, MaxSkew: 5 * time.Minute,
 		ProjectLabels: []string{"project"}, TeamLabels: []string{"team"},

@@ -182,18 +182,19 @@ func (p *Processor) readMachines(ctx context.Context, from, to time.Time) ([][]s
 
 // jobMark is how far the facts about jobs were read.
 type jobMark struct {
+	read     bool
 	count    uint64
 	received time.Time
 }
 
 // newJobs returns the days that jobs touch of which something became known since the mark.
 func (p *Processor) newJobs(ctx context.Context, since jobMark) (jobMark, []time.Time, error) {
-	var mark jobMark
+	mark := jobMark{read: true}
 	err := p.DB.QueryRow(ctx, "SELECT count(), max(ReceivedAt) FROM idlewatt_store.job_events").Scan(&mark.count, &mark.received)
 	if err != nil {
 		return since, nil, fmt.Errorf("looking for new jobs: %w", err)
 	}
-	if mark == since || since.count == 0 {
+	if mark == since || !since.read {
 		return mark, nil, nil
 	}
 	var days []time.Time

@@ -73,6 +73,10 @@ type verdict struct {
 	findings []string
 }
 
+// loud is activity that is more than noise: a rival of the engine signal that shows so much
+// contradicts it.
+const loud = 0.05
+
 // Limits of "useful work near zero" beside a high engine signal.
 const (
 	suspectEngine = 0.5
@@ -98,10 +102,10 @@ func classify(s *Sample, like Like, p Policy) verdict {
 		return verdict{cause: CauseStale, engine: nan(), findings: v.findings}
 	case !known(s.Engine) && !known(s.Utilization):
 		return verdict{cause: CauseNoSignal, engine: nan(), findings: v.findings}
-	case s.Engine == 0 && s.Utilization > p.IdleThreshold && hot:
+	case s.Engine == 0 && s.Utilization > loud && hot:
 		v.engine = s.Utilization // profiling is rejected, its rival and the power agree
 		v.note(FindingProfiling, s.XID)
-	case s.Engine == 0 && s.Utilization > p.IdleThreshold:
+	case s.Engine == 0 && s.Utilization > loud:
 		v.note(FindingProfiling, s.XID)
 		return v.unknown(CauseContradiction)
 	case !known(s.Engine):
@@ -116,7 +120,7 @@ func classify(s *Sample, like Like, p Policy) verdict {
 	case hot:
 		v.note(FindingPower, s.XID)
 		return v.unknown(CauseContradiction)
-	case s.SM > p.IdleThreshold || s.Tensor > p.IdleThreshold || s.DRAM > p.IdleThreshold:
+	case s.SM > loud || s.Tensor > loud || s.DRAM > loud:
 		v.note(FindingProfiling, s.XID)
 		return v.unknown(CauseContradiction)
 	case !s.Complete:
