@@ -135,7 +135,7 @@ func fleet() []machine {
 func spotFleet(vision, chat machine) []machine {
 	var out []machine
 	tails := []int{1260, 360, 2232, 3240, 792} // seconds of the last hour: 0.35 h, 0.1 h ...
-	for d := 0; d < 31; d++ {
+	for d := range 31 {
 		if d%2 == 0 {
 			from := d*86400 + 19*3600
 			m := vision
