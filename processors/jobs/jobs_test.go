@@ -69,6 +69,12 @@ func (r rig) publish(e event.Event) {
 func (r rig) drain() {
 	r.t.Helper()
 	for _, c := range r.p.Consumers() {
+		if _, err := r.js.CreateOrUpdateConsumer(r.t.Context(), c.Stream, jetstream.ConsumerConfig{
+			Durable: c.Durable, FilterSubjects: c.Subjects, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
+			MaxAckPending: 2 * c.Batch, MaxDeliver: -1,
+		}); err != nil {
+			r.t.Fatal(err)
+		}
 		if err := runtime.Drain(r.t.Context(), r.js, c, r.p.Log); err != nil {
 			r.t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,7 +159,8 @@ func TestCase032ClockSkew(t *testing.T) {
 		UNION ALL SELECT concat(toString(countIf(has(Findings, 'clock_skew'))), ' samples') FROM idlewatt_store.gpu_samples
 		UNION ALL SELECT concat(toString(countIf(has(Findings, 'clock_skew'))), ' intervals') FROM idlewatt_store.live_intervals
 		UNION ALL SELECT concat(toString(countIf(State LIKE '%idle')), ' idle') FROM idlewatt_store.live_intervals`)
-	if diff := cmp.Diff([]string{"6 scrapes 7200000 7200000", "6 samples", "1 intervals", "0 idle"}, got); diff != "" {
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"0 idle", "1 intervals", "6 samples", "6 scrapes 7200000 7200000"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
