@@ -341,6 +341,26 @@ func TestFailedScrapesCountAsExpected(t *testing.T) {
 	}
 }
 
+// TestStalledDeviceOfABusyFleet: no device of the model was ever idle, so its floor is not
+// known; one of them says busy at a fifth of its siblings' power.
+func TestStalledDeviceOfABusyFleet(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.publish(scrapesOf("n1", 2, t0(), 60, func(m, i int, g *event.GPUSample) {
+		working(g, true)
+		g.SM = ptr(0.8)
+		if i == 1 && m >= 20 {
+			g.SM, g.PowerW = ptr(0.01), ptr(125.5)
+		}
+	})...)
+	r.drain()
+	r.derive()
+	got := r.lines("SELECT concat(Uuid, ' ', State, ' ', arrayStringConcat(Findings)) FROM idlewatt_store.live_intervals ORDER BY Uuid")
+	if diff := cmp.Diff([]string{"GPU-n1-0 busy_unowned ", "GPU-n1-1 busy_unowned busy_suspect"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSweepKeepsWhatIsLive(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

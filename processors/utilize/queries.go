@@ -116,9 +116,9 @@ func (p *Processor) readLikes(ctx context.Context, days []time.Time) error {
 		p.likes[startOfDay(day)][model] = l
 		return nil
 	}, `SELECT Model, toDate(At) AS D,
-			arrayElementOrNull(groupArraySortedIf(10)(assumeNotNull(PowerW), coalesce(Engine, Utilization) = 0 AND ifNull(Utilization, 0) = 0
-				AND PowerW >= 5) AS Low, -1) AS F,
-			max(PowerW)
+			arrayElement(groupArraySortedIf(10)(assumeNotNull(PowerW), ifNull(coalesce(Engine, Utilization) = 0
+				AND ifNull(Utilization, 0) = 0 AND PowerW >= 5, false)), -1),
+			max(assumeNotNull(PowerW))
 		FROM idlewatt_store.gpu_samples WHERE At >= ? AND At < ? AND isNotNull(PowerW) GROUP BY Model, D`, from, to)
 	if err != nil {
 		p.likes.forgetFrom(from)

@@ -145,18 +145,17 @@ func (v verdict) unknown(cause string) verdict {
 // suspect reports a device that says busy while nothing useful happens: stalled or spinning,
 // as a hung collective looks like.
 func suspect(s *Sample, power float64, like Like) bool {
-	signals := 0
+	if !known(s.SM) {
+		return false
+	}
 	for _, m := range []struct{ value, nearZero float64 }{
 		{s.SM, nearZeroSM}, {s.Tensor, nearZeroPipe}, {s.DRAM, nearZeroDRAM},
 	} {
-		if known(m.value) {
-			signals++
-			if m.value > m.nearZero {
-				return false
-			}
+		if known(m.value) && m.value > m.nearZero {
+			return false
 		}
 	}
-	return signals >= 2 && known(power) && like.CeilingW > 0 && power < suspectShare*like.CeilingW
+	return known(power) && like.CeilingW > 0 && power < suspectShare*like.CeilingW
 }
 
 // resident reports whether a process holds memory on the device; known is false without a reading.
