@@ -33,7 +33,7 @@ func TestBodiesWithoutGPUsAreGaps(t *testing.T) {
 		}
 	}
 	if e := readText(t, ""); e.Error != "empty body" {
-		t.Errorf("error = %q", e.Error)
+		t.Errorf("empty body: %q", e.Error)
 	}
 }
 

@@ -62,6 +62,8 @@ type scrape struct {
 
 // read decodes and checks one event. A sample's own time is not believed where it differs
 // grossly from the time it was received: it would move use into an hour without an instance.
+// Then the receive time counts for the work that it shows. Idleness does not follow from it:
+// an old sample that something repeats looks the same.
 func read(d runtime.Delivered, p Policy) (scrape, error) {
 	s := scrape{id: d.ID}
 	if err := d.Decode(&s.GPUSamples); err != nil {
@@ -74,7 +76,7 @@ func read(d runtime.Delivered, p Policy) (scrape, error) {
 		s.ReceivedAt = s.At
 	}
 	if skew := s.At.Sub(s.ReceivedAt); skew > p.MaxSkew || skew < -p.MaxSkew {
-		s.skew, s.At = skew, s.ReceivedAt
+		s.skew, s.At, s.Complete = skew, s.ReceivedAt, false
 	}
 	return s, nil
 }
