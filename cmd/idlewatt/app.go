@@ -28,6 +28,7 @@ type app struct {
 	db       *store.DB
 	loads    *store.Loads
 	attached bool
+	metrics  *metrics
 }
 
 // open uses the instance that runs on the data directory, or starts the engines for this
@@ -37,7 +38,7 @@ func (e *env) open(o local.Options) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{env: e, layout: layout}
+	a := &app{env: e, layout: layout, metrics: newMetrics(e.now)}
 	inst, err := local.Attach(e.ctx, e.data)
 	switch {
 	case err == nil:
@@ -75,7 +76,7 @@ func (a *app) connect() error {
 	if err := bus.Ensure(a.ctx, a.js, 1); err != nil {
 		return err
 	}
-	if err := migrations.Apply(a.ctx, a.db.SQL, ""); err != nil {
+	if err := migrations.Apply(a.ctx, a.db.SQL, a.timeZone); err != nil {
 		return err
 	}
 	return store.Prepare(a.ctx, a.db, a.loads)

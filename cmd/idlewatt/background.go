@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/idlewatt/idlewatt/processors/attribute"
+	"github.com/idlewatt/idlewatt/processors/normalize"
 	"github.com/idlewatt/idlewatt/processors/runtime"
 )
 
@@ -30,6 +30,21 @@ func (a *app) settle() error {
 	if a.attached {
 		return nil
 	}
-	_, err := attribute.New(attribute.Options{DB: a.db, JS: a.js, Loads: a.loads, Now: a.now, Log: a.log}).Once(a.ctx)
-	return err
+	p, err := a.pipeline(normalize.DefaultRules(), nil)
+	if err != nil {
+		return err
+	}
+	return p.settle(a)
+}
+
+// drainAll works off everything on the bus, bills included, with a configuration's rules.
+func (a *app) drainAll(l *loaded) error {
+	p, err := a.pipeline(l.rules, nil)
+	if err != nil {
+		return err
+	}
+	if err := runtime.Drain(a.ctx, a.js, p.normalize.Consumer(), a.log); err != nil {
+		return err
+	}
+	return p.settle(a)
 }

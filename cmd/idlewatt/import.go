@@ -173,6 +173,11 @@ func (a *app) awaitDelivery(id string, bar *progressBar) (deliveryRow, error) {
 		stop := a.background(p.Consumer())
 		defer stop()
 	}
+	return a.awaitOutcome(id)
+}
+
+// awaitOutcome waits until the log has a word on a delivery.
+func (a *app) awaitOutcome(id string) (deliveryRow, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

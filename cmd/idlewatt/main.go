@@ -56,6 +56,8 @@ type env struct {
 	log    *slog.Logger
 	data   string
 	now    func() time.Time
+	// timeZone is the reporting time zone to put in force; empty keeps the one in force.
+	timeZone string
 }
 
 func main() {

@@ -6,7 +6,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -70,13 +69,26 @@ const ackWait = 30 * time.Second
 // Run pulls and handles until ctx ends; it returns nil then. Errors of single events are
 // not errors of Run: they are tried again or put aside.
 func Run(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Logger) error {
+	cons, err := c.ensure(ctx, js)
+	if err != nil {
+		return err
+	}
+	return c.loop(ctx, js, cons, log)
+}
+
+// ensure creates or updates the durable consumer.
+func (c Consumer) ensure(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
 	cons, err := js.CreateOrUpdateConsumer(ctx, c.Stream, jetstream.ConsumerConfig{
 		Durable: c.Durable, FilterSubjects: c.Subjects, AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: ackWait, MaxAckPending: max(c.batch()*2, 16), MaxDeliver: -1,
 	})
 	if err != nil {
-		return fmt.Errorf("creating consumer %s: %w", c.Durable, err)
+		return nil, fmt.Errorf("creating consumer %s: %w", c.Durable, err)
 	}
+	return cons, nil
+}
+
+func (c Consumer) loop(ctx context.Context, js jetstream.JetStream, cons jetstream.Consumer, log *slog.Logger) error {
 	w := worker{Consumer: c, js: js, log: log.With("consumer", c.Durable)}
 	for ctx.Err() == nil {
 		if err := w.once(ctx, cons); err != nil && ctx.Err() == nil {
@@ -90,32 +102,36 @@ func Run(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Logg
 // Drain handles everything that is waiting now and returns when nothing is left or under
 // way. It serves commands that run the processors for their own duration.
 func Drain(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Logger) error {
+	cons, err := c.ensure(ctx, js)
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(ctx, c.Stream)
+	if err != nil {
+		return fmt.Errorf("opening stream %s: %w", c.Stream, err)
+	}
+	last := stream.CachedInfo().State.LastSeq
 	run, cancel := context.WithCancel(ctx)
-	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- Run(run, js, c, log) }()
+	go func() { done <- c.loop(run, js, cons, log) }()
+	defer func() { cancel(); <-done }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
 	for {
-		select {
-		case err := <-done:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-		cons, err := js.Consumer(ctx, c.Stream, c.Durable)
-		if errors.Is(err, jetstream.ErrConsumerNotFound) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("asking for consumer %s: %w", c.Durable, err)
-		}
 		info, err := cons.Info(ctx)
 		if err != nil {
 			return fmt.Errorf("asking for consumer %s: %w", c.Durable, err)
 		}
-		if info.NumPending == 0 && info.NumAckPending == 0 {
-			cancel()
-			return <-done
+		// Nothing waits and nothing is under way. A consumer that was made just now may not
+		// have counted yet: what it has seen must reach the end of the stream, as it was.
+		idle := info.NumPending == 0 && info.NumAckPending == 0
+		if idle && (len(c.Subjects) > 0 || info.Delivered.Stream >= last) && info.TimeStamp.After(info.Created) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
 		}
 	}
 }

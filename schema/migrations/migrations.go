@@ -91,18 +91,18 @@ func Views(timeZone string) ([]string, error) {
 
 // costColumns are the sums that every cost view has. The kinds add up to EffectiveCost.
 const costColumns = `    sum(a.BilledCost) AS BilledCost, sum(a.EffectiveCost) AS EffectiveCost,
-    sumIf(a.EffectiveCost, x_AllocationKind IN ('job_used', 'metered')) AS UsedCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'job_idle') AS JobIdleCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'unallocated_idle') AS UnallocatedIdleCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'unavailable') AS UnavailableCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'unobserved') AS UnobservedCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'commitment_unused') AS CommitmentUnusedCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'shared') AS SharedCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'tax') AS TaxCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'credit') AS CreditCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'adjustment') AS AdjustmentCost,
-    sumIf(a.EffectiveCost, x_AllocationKind = 'other') AS OtherCost,
-    sumIf(a.EffectiveCost, x_ChargeStatus = 'estimated') AS EstimatedCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind IN ('job_used', 'metered')) AS UsedCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'job_idle') AS JobIdleCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'unallocated_idle') AS UnallocatedIdleCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'unavailable') AS UnavailableCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'unobserved') AS UnobservedCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'commitment_unused') AS CommitmentUnusedCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'shared') AS SharedCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'tax') AS TaxCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'credit') AS CreditCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'adjustment') AS AdjustmentCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'other') AS OtherCost,
+    sumIf(ifNull(a.EffectiveCost, 0), x_ChargeStatus = 'estimated') AS EstimatedCost,
     sum(a.EffectiveCost) AS x_ChargedCost`
 
 // inForce returns the time zone that the views were last made for.
