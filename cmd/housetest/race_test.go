@@ -1,0 +1,5 @@
+//go:build race
+
+package housetest_test
+
+const raceDetector = true
