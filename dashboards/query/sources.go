@@ -1,0 +1,78 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/idlewatt/idlewatt/schema/money"
+)
+
+// SourcesQuestion asks what a month's figures rest on.
+type SourcesQuestion struct{ Month Month }
+
+// SourceRow is what one source has delivered of a month, in one currency.
+type SourceRow struct {
+	Source   string
+	Currency string
+	Rows     uint64
+	Billed   money.Decimal
+	// Until is the end of the latest charge: how far the data reaches.
+	Until time.Time
+}
+
+// SQL returns the statement. Charges for the whole period say nothing about how far it goes.
+func (q SourcesQuestion) SQL() (string, []any) {
+	return `SELECT toString(x_Source) AS Source, toString(BillingCurrency) AS Currency, count() AS Rows, toString(sum(c.BilledCost)) AS Billed,
+    toDateTime64(max(if(dateDiff('hour', ChargePeriodStart, ChargePeriodEnd) < 648, ChargePeriodEnd, BillingPeriodStart)), 3, 'UTC') AS Until
+FROM idlewatt.charges AS c
+WHERE ` + inPeriod + `
+GROUP BY Source, Currency
+ORDER BY Source, Currency`, []any{q.Month.period()}
+}
+
+// Sources answers the question.
+func (d DB) Sources(ctx context.Context, q SourcesQuestion) ([]SourceRow, error) {
+	sql, args := q.SQL()
+	return ask(ctx, d, "sources", sql, args, func(rows driver.Rows, r *SourceRow) error {
+		var billed string
+		if err := rows.Scan(&r.Source, &r.Currency, &r.Rows, &billed, &r.Until); err != nil {
+			return err
+		}
+		return amounts([]*string{&billed}, &r.Billed)
+	})
+}
+
+// DeliveriesQuestion asks for the latest deliveries.
+type DeliveriesQuestion struct{ Limit int }
+
+// DeliveryRow is one delivery that was tried.
+type DeliveryRow struct {
+	At      time.Time
+	Source  string
+	Format  string
+	Version string
+	Status  string
+	Message string
+	Rows    uint64
+	Files   []string
+}
+
+// SQL returns the statement.
+func (q DeliveriesQuestion) SQL() (string, []any) {
+	return `SELECT toDateTime64(d.At, 3, 'UTC') AS Tried, toString(x_Source) AS Source, toString(Format) AS Form, toString(Version) AS Ver,
+    toString(Status) AS State, toString(Message) AS Said, toUInt64(Rows) AS N, arrayMap(f -> toString(f), Files) AS Names
+FROM idlewatt.deliveries AS d
+ORDER BY d.At DESC, x_Delivery
+LIMIT {limit:UInt64}`, []any{clickhouse.Named("limit", uint64(max(q.Limit, 1)))}
+}
+
+// Deliveries answers the question.
+func (d DB) Deliveries(ctx context.Context, q DeliveriesQuestion) ([]DeliveryRow, error) {
+	sql, args := q.SQL()
+	return ask(ctx, d, "deliveries", sql, args, func(rows driver.Rows, r *DeliveryRow) error {
+		return rows.Scan(&r.At, &r.Source, &r.Format, &r.Version, &r.Status, &r.Message, &r.Rows, &r.Files)
+	})
+}
