@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -19,7 +18,7 @@ const (
 
 // startBus runs a NATS server in this process. The directory's lock must be
 // held: two servers open one store without an error and lose messages.
-func startBus(layout Layout, port int, token string, timeout time.Duration, log *slog.Logger) (*server.Server, error) {
+func startBus(layout Layout, port int, token string, options Options) (*server.Server, error) {
 	bus, err := server.NewServer(&server.Options{
 		ServerName:             "idlewatt",
 		Host:                   loopback,
@@ -27,7 +26,7 @@ func startBus(layout Layout, port int, token string, timeout time.Duration, log 
 		Authorization:          token,
 		JetStream:              true,
 		StoreDir:               layout.NATS(),
-		SyncAlways:             true,
+		SyncAlways:             !options.Relaxed,
 		MaxPayload:             maxPayload,
 		NoSigs:                 true,
 		DisableJetStreamBanner: true,
@@ -35,11 +34,11 @@ func startBus(layout Layout, port int, token string, timeout time.Duration, log 
 	if err != nil {
 		return nil, fmt.Errorf("setting up NATS: %w", err)
 	}
-	words := &busLog{log: log.With(slog.String("engine", "nats")), fatal: make(chan string, 1)}
+	words := &busLog{log: options.Log.With(slog.String("engine", "nats")), fatal: make(chan string, 1)}
 	bus.SetLoggerV2(words, false, false, false)
 	go bus.Start()
 	ready := make(chan bool, 1)
-	go func() { ready <- bus.ReadyForConnections(timeout) }()
+	go func() { ready <- bus.ReadyForConnections(options.StartTimeout) }()
 	select {
 	case reason := <-words.fatal:
 		bus.Shutdown()
@@ -47,7 +46,7 @@ func startBus(layout Layout, port int, token string, timeout time.Duration, log 
 	case ok := <-ready:
 		if !ok || !bus.JetStreamEnabled() {
 			bus.Shutdown()
-			return nil, fmt.Errorf("starting NATS: not ready after %s", timeout)
+			return nil, fmt.Errorf("starting NATS: not ready after %s", options.StartTimeout)
 		}
 	}
 	return bus, nil

@@ -113,7 +113,7 @@ func (e *Engines) startBus(options Options, preferred int) error {
 	if err != nil {
 		return err
 	}
-	e.bus, err = startBus(e.Layout, ports[0], e.NATSToken, options.StartTimeout, options.Log)
+	e.bus, err = startBus(e.Layout, ports[0], e.NATSToken, options)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ type Options struct {
 	StartTimeout time.Duration
 	// CheckInterval is how often the supervisor looks at the listeners. 0 means two seconds.
 	CheckInterval time.Duration
+	// Relaxed lets the bus sync to disk now and then instead of at every event: four times as
+	// fast, and a power loss may take the last minutes. For data that can be made again.
+	Relaxed bool
 	// Now is the clock for the instance's start time; nil means time.Now.
 	Now func() time.Time
 }
