@@ -123,7 +123,7 @@ func servingEvents(put putter) {
 	byApp := map[string]*event.Job{}
 	var order []string
 	start, end := monthStart, monthEnd
-	for _, s := range servingPods() {
+	for _, s := range append(servingPods(), canary()) {
 		key := s.namespace + "/" + s.app
 		j := byApp[key]
 		if j == nil {

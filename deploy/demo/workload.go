@@ -96,22 +96,31 @@ type serving struct {
 
 // servingPods returns the pods of the two serving nodes. The notebook's owner is on leave.
 func servingPods() []serving {
-	chat := serving{namespace: "serving", container: "vllm", app: "chat-serve", project: projectChat, team: "assistants"}
+	chat := serving{namespace: "serving", container: "vllm", app: "chat-serve-a", project: projectChat, team: "assistants"}
 	pod := func(s serving, node, resource, name, uid string, gpus ...int) serving {
 		s.node, s.resource, s.pod, s.uid, s.gpus = node, resource, name, uid, gpus
 		return s
 	}
-	embed, notebook := chat, serving{
+	other, embed, notebook := chat, chat, serving{
 		namespace: "notebooks", container: "notebook", app: "jupyter-lin", project: projectVision, team: "perception", idle: true,
 	}
+	other.app = "chat-serve-b"
 	embed.app, embed.container = "embedder", "tei"
 	const one, two = "i-0c77a0be51c301", "i-0c77a0be51c302"
 	return []serving{
-		pod(chat, "srv-01", one, "chat-serve-6d9c7b5f48-h2xkq", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10001", 0, 1),
-		pod(chat, "srv-01", one, "chat-serve-6d9c7b5f48-m7t4z", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10002", 2, 3),
-		pod(chat, "srv-02", two, "chat-serve-6d9c7b5f48-q9w5n", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10003", 0, 1),
+		pod(chat, "srv-01", one, "chat-serve-a-6d9c7b5f48-h2xkq", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10001", 0, 1),
+		pod(chat, "srv-01", one, "chat-serve-a-6d9c7b5f48-m7t4z", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10002", 2, 3),
+		pod(other, "srv-02", two, "chat-serve-b-58c4d7f9bb-q9w5n", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10003", 0, 1),
 		pod(embed, "srv-02", two, "embedder-0", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10004", 2),
 		pod(notebook, "srv-02", two, "jupyter-lin-0", "1f0c2a9e-7b51-4d0e-8c11-0a4be2d10005", 3),
+	}
+}
+
+// canary is the pod on the staging machine, which has no exporter.
+func canary() serving {
+	return serving{
+		namespace: "serving", pod: "chat-canary-7f6b9c4d55-x8k2p", app: "chat-canary", project: projectChat, team: "assistants",
+		node: "srv-03", resource: "i-0c77a0be51c303", gpus: []int{0},
 	}
 }
 
