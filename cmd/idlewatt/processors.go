@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"golang.org/x/sync/errgroup"
@@ -61,11 +62,14 @@ func (p *pipeline) settle(a *app) error {
 		if err := runtime.Drain(a.ctx, a.js, c, a.log); err != nil {
 			return err
 		}
+		a.log.InfoContext(a.ctx, "bus drained", slog.String("consumer", c.Durable))
 	}
-	if _, err := p.utilize.Derive(a.ctx); err != nil {
+	stats, err := p.utilize.Derive(a.ctx)
+	if err != nil {
 		return err
 	}
-	_, err := p.attribute.Once(a.ctx)
+	a.log.InfoContext(a.ctx, "intervals derived", slog.String("stats", fmt.Sprintf("%+v", stats)))
+	_, err = p.attribute.Once(a.ctx)
 	return err
 }
 

@@ -80,9 +80,11 @@ func (p *Processor) Once(ctx context.Context) (int, error) {
 		byLoad[k.charge] = append(byLoad[k.charge], k)
 	}
 	for _, load := range order {
+		began := p.Now()
 		if err := p.recompute(ctx, byLoad[load]); err != nil {
 			return 0, err
 		}
+		p.Log.InfoContext(ctx, "charges split", slog.Uint64("load", load), slog.Int("days", len(byLoad[load])), slog.Duration("took", p.Now().Sub(began)))
 	}
 	return len(due), nil
 }
@@ -156,6 +158,7 @@ func (p *Processor) recompute(ctx context.Context, keys []key) error {
 	if err := p.DB.Exec(qctx, splitSQL()); err != nil {
 		return fmt.Errorf("splitting the charges of load %d: %w", keys[0].charge, err)
 	}
+	p.Log.InfoContext(ctx, "split done")
 	changes, err := p.changes(ctx, keys, base)
 	if err != nil {
 		return err
