@@ -53,11 +53,12 @@ func (b *Builder) allocation(ctx context.Context, r Request, out *Report) error 
 			return err
 		}
 		s := Section{Title: currency}
+		shown := grid(lines)
 		if len(lines) > 0 {
-			s.Tiles = tiles(lines, currency)
-			s.Plots = []Plot{barPlot(lines, currency, r.By), dayPlot(daily, currency, r.Month)}
+			s.Tiles = tiles(lines, shown, currency)
+			s.Plots = []Plot{barPlot(lines, shown, currency, r.By), dayPlot(daily, currency, r.Month)}
 		}
-		s.Tables = append(s.Tables, allocationTable(lines, currency, r.By), b.idleTable(idle, currency), rateTable(rates, currency))
+		s.Tables = append(s.Tables, allocationTable(lines, shown, currency, r.By), b.idleTable(idle, currency), rateTable(rates, currency))
 		s.Tables[1].Main = false
 		out.Sections = append(out.Sections, s)
 	}
@@ -119,44 +120,50 @@ func sameSum(lines []line, books []Book, currency string) error {
 	return nil
 }
 
-func tiles(lines []line, currency string) []Fact {
-	all := line{kinds: make([]money.Decimal, len(kinds()))}
+// grid rounds the lines once, for everything that shows them.
+func grid(lines []line) Grid {
+	var rowKeys, kindKeys []string
+	var values [][]money.Decimal
 	for _, l := range lines {
-		for i, v := range l.kinds {
-			all.kinds[i] = all.kinds[i].Add(v)
-		}
-		all.billed, all.estimated = all.billed.Add(l.billed), all.estimated.Add(l.estimated)
+		rowKeys, values = append(rowKeys, l.key()), append(values, l.kinds)
 	}
-	idle := all.kinds[kindIndex("job_idle")].Add(all.kinds[kindIndex("unallocated_idle")])
-	used, unobserved := all.kinds[kindIndex("job_used")], all.kinds[kindIndex("unobserved")]
+	for _, k := range kinds() {
+		kindKeys = append(kindKeys, k.key)
+	}
+	return CentsGrid(values, rowKeys, kindKeys)
+}
+
+func tiles(lines []line, g Grid, currency string) []Tile {
+	var billed money.Decimal
+	for _, l := range lines {
+		billed = billed.Add(l.billed)
+	}
+	idle := g.Columns[kindIndex("job_idle")].Add(g.Columns[kindIndex("unallocated_idle")])
+	used, unobserved := g.Columns[kindIndex("job_used")], g.Columns[kindIndex("unobserved")]
 	// Shares are of GPU time, so that credits never make idle look small or large.
-	gpu := total([]money.Decimal{used, idle, unobserved, all.kinds[kindIndex("unavailable")]})
-	return []Fact{
-		{"Effective cost", money.Text(all.effective(), currency)},
-		{"Billed", money.Text(all.billed, currency)},
-		{"Used", money.Text(used, currency) + " · " + percent(used, gpu)},
-		{"Idle", money.Text(idle, currency) + " · " + percent(idle, gpu)},
-		{"Unobserved", money.Text(unobserved, currency) + " · " + percent(unobserved, gpu)},
+	gpu := total([]money.Decimal{used, idle, unobserved, g.Columns[kindIndex("unavailable")]})
+	share := func(d money.Decimal) string { return percent(d, gpu) + " of GPU time" }
+	return []Tile{
+		{Name: "Effective cost", Value: money.Text(g.Total, currency)},
+		{Name: "Billed", Value: money.Text(billed, currency)},
+		{"Used", money.Text(used, currency), share(used)},
+		{"Idle", money.Text(idle, currency), share(idle)},
+		{"Unobserved", money.Text(unobserved, currency), share(unobserved)},
 	}
 }
 
-func allocationTable(lines []line, currency string, by []string) Table {
+func allocationTable(lines []line, g Grid, currency string, by []string) Table {
 	t := Table{Key: "allocation", Title: "Cost by " + strings.ReplaceAll(strings.Join(by, ", "), "_", " "), Currency: currency, Main: true, Empty: "No charges in this month."}
 	for _, d := range by {
 		t.Columns = append(t.Columns, Column{Key: d, Title: title(d), Kind: Text})
 	}
 	all := kinds()
-	var rowKeys, kindKeys []string
-	var values [][]money.Decimal
+	var rowKeys []string
 	var billed, estimated, hours []*money.Decimal
 	for i, l := range lines {
-		rowKeys, values = append(rowKeys, l.key()), append(values, l.kinds)
+		rowKeys = append(rowKeys, l.key())
 		billed, estimated, hours = append(billed, &lines[i].billed), append(estimated, &lines[i].estimated), append(hours, &lines[i].hours)
 	}
-	for _, k := range all {
-		kindKeys = append(kindKeys, k.key)
-	}
-	g := CentsGrid(values, rowKeys, kindKeys)
 	t.Columns = append(t.Columns, Column{Key: "effective_cost", Title: "Effective cost", Kind: Money})
 	for j, k := range all {
 		t.Columns = append(t.Columns, Column{Key: k.key, Title: k.title, Kind: Money, Hidden: !slices.ContainsFunc(lines, func(l line) bool { return !l.kinds[j].IsZero() })})
@@ -206,29 +213,30 @@ func exactTotal(lines []line, kind int) money.Decimal {
 // barsShown is how many bars fit a page; the rest is one bar.
 const barsShown = 12
 
-func barPlot(lines []line, currency string, by []string) Plot {
+func barPlot(lines []line, g Grid, currency string, by []string) Plot {
 	p := Plot{Title: "Effective cost by " + strings.ReplaceAll(strings.Join(by, ", "), "_", " "), Currency: currency}
 	for _, k := range kinds() {
 		p.Series = append(p.Series, Series{Key: k.key, Title: k.title})
 	}
-	rest := line{values: []string{fmt.Sprintf("%d others", len(lines)-barsShown+1)}, kinds: make([]money.Decimal, len(kinds()))}
+	rest, restShown, others := make([]money.Decimal, len(kinds())), decimal.Zero, 0
 	for i, l := range lines {
 		if i >= barsShown-1 && len(lines) > barsShown {
 			for j, v := range l.kinds {
-				rest.kinds[j] = rest.kinds[j].Add(v)
+				rest[j] = rest[j].Add(v)
 			}
+			restShown, others = restShown.Add(g.Rows[i]), others+1
 			continue
 		}
-		p.add(strings.Join(l.values, " / "), l.kinds)
+		p.add(strings.Join(l.values, " / "), money.Text(g.Rows[i], ""), l.kinds)
 	}
-	if len(lines) > barsShown {
-		p.add(rest.values[0], rest.kinds)
+	if others > 0 {
+		p.add(fmt.Sprintf("%d others", others), money.Text(restShown, ""), rest)
 	}
 	return p
 }
 
-func (p *Plot) add(label string, values []money.Decimal) {
-	p.Labels = append(p.Labels, label)
+func (p *Plot) add(label, sum string, values []money.Decimal) {
+	p.Labels, p.Sums = append(p.Labels, label), append(p.Sums, sum)
 	for j, v := range values {
 		p.Series[j].Values = append(p.Series[j].Values, v)
 	}
@@ -263,7 +271,7 @@ func dayPlot(rows []query.DailyRow, currency string, month query.Month) Plot {
 	}
 	slices.Sort(labels)
 	for _, d := range labels {
-		p.add(d, days[d])
+		p.add(d, "", days[d])
 	}
 	return p
 }

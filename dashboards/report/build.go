@@ -85,6 +85,7 @@ func (b *Builder) attempt(ctx context.Context, r Request, fill func(context.Cont
 	for _, s := range sources {
 		out.order[s.Currency] += s.Rows
 	}
+	slices.SortStableFunc(out.Books, func(x, y Book) int { return cmp.Compare(out.order[y.Currency], out.order[x.Currency]) })
 	b.head(&out, r.Month, sources)
 	if err := fill(ctx, r, &out); err != nil {
 		return Report{}, err

@@ -52,10 +52,11 @@ type Grid struct {
 	Total   money.Decimal
 }
 
-// CentsGrid rounds a table so that every row and every column adds up to its shown sum, and
-// the sums to the total. Sums are rounded first, by largest remainder; then cells are cut
-// down and the missing cents are placed where the remainders are, at most one to a cell
-// wherever that is possible. Ties go by the keys of row and column.
+// CentsGrid rounds a table to whole cents so that every row and every column adds up to its
+// shown sum, and the sums to the total. Every cell and every sum is the exact one cut down,
+// or a cent more. The sums follow the largest-remainder rule; where the zeros of the table
+// make that impossible, sums of columns give way first, then sums of rows. Ties go by the
+// keys of row and column.
 func CentsGrid(values [][]money.Decimal, rowKeys, columnKeys []string) Grid {
 	rows, columns := make([]money.Decimal, len(rowKeys)), make([]money.Decimal, len(columnKeys))
 	sum := decimal.Zero
@@ -64,28 +65,40 @@ func CentsGrid(values [][]money.Decimal, rowKeys, columnKeys []string) Grid {
 			rows[i], columns[j], sum = rows[i].Add(v), columns[j].Add(v), sum.Add(v)
 		}
 	}
-	g := Grid{Total: sum.RoundBank(2)}
-	g.Rows, g.Columns = spread(rows, rowKeys, g.Total), spread(columns, columnKeys, g.Total)
-	p := placement{values: values, need: make([]int64, len(rowKeys)), room: make([]int64, len(columnKeys)), order: byKey(rowKeys)}
-	g.Cells = make([][]money.Decimal, len(values))
-	p.given = make([][]bool, len(values))
-	rowLeft, columnLeft := slices.Clone(g.Rows), slices.Clone(g.Columns)
-	for i, row := range values {
-		g.Cells[i], p.given[i] = make([]money.Decimal, len(row)), make([]bool, len(row))
-		for j, v := range row {
-			g.Cells[i][j] = v.RoundFloor(2)
-			rowLeft[i], columnLeft[j] = rowLeft[i].Sub(g.Cells[i][j]), columnLeft[j].Sub(g.Cells[i][j])
+	total := sum.RoundBank(2)
+	fixedRows, fixedColumns := spread(rows, rowKeys, total), spread(columns, columnKeys, total)
+	m := newMissing(values, byKey(rowKeys), byKey(columnKeys), total)
+	// The last of these always has a solution: the exact table itself is one in fractions.
+	for _, try := range [][2][]bounds{
+		{exactly(fixedRows), exactly(fixedColumns)},
+		{exactly(fixedRows), between(columns)},
+		{between(rows), between(columns)},
+	} {
+		if g, ok := m.place(try[0], try[1]); ok {
+			g.Total = total
+			return g
 		}
 	}
-	for i, d := range rowLeft {
-		p.need[i] = d.Div(oneCent()).IntPart()
+	return Grid{} // not reached
+}
+
+// bounds are what a shown sum may be.
+type bounds struct{ low, high money.Decimal }
+
+func exactly(sums []money.Decimal) []bounds {
+	out := make([]bounds, len(sums))
+	for i, s := range sums {
+		out[i] = bounds{s, s}
 	}
-	for j, d := range columnLeft {
-		p.room[j] = d.Div(oneCent()).IntPart()
+	return out
+}
+
+func between(sums []money.Decimal) []bounds {
+	out := make([]bounds, len(sums))
+	for i, s := range sums {
+		out[i] = bounds{s.RoundFloor(2), s.RoundCeil(2)}
 	}
-	p.columns = byKey(columnKeys)
-	p.run(g.Cells)
-	return g
+	return out
 }
 
 func byKey(keys []string) []int {
@@ -96,79 +109,3 @@ func byKey(keys []string) []int {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
 	return order
 }
-
-// placement hands out the missing cents: a matching of rows that need one with columns that
-// have room for one, by augmenting paths.
-type placement struct {
-	values  [][]money.Decimal
-	need    []int64 // cents a row still lacks; below zero it has too many
-	room    []int64 // cents a column still lacks
-	given   [][]bool
-	order   []int // rows by key
-	columns []int // columns by key
-}
-
-func (p *placement) run(cells [][]money.Decimal) {
-	for _, i := range p.order {
-		for p.need[i] > 0 && p.give(i, make([]bool, len(p.columns))) {
-			p.need[i]--
-		}
-	}
-	for i := range cells {
-		for j := range cells[i] {
-			if p.given[i][j] {
-				cells[i][j] = cells[i][j].Add(oneCent())
-			}
-		}
-	}
-	// What no fraction can take (sums that round against their parts) goes where both sums ask.
-	for _, i := range p.order {
-		for _, j := range p.columns {
-			n := min(p.need[i], p.room[j])
-			if p.need[i] < 0 || p.room[j] < 0 {
-				n = max(p.need[i], p.room[j])
-			}
-			if n == 0 || (p.need[i] < 0) != (p.room[j] < 0) {
-				continue
-			}
-			cells[i][j] = cells[i][j].Add(oneCent().Mul(decimal.NewFromInt(n)))
-			p.need[i], p.room[j] = p.need[i]-n, p.room[j]-n
-		}
-	}
-}
-
-// give finds a cell of the row for one cent, moving other rows' cents where that makes room.
-func (p *placement) give(i int, tried []bool) bool {
-	for _, j := range p.largest(i) {
-		if tried[j] {
-			continue
-		}
-		tried[j] = true
-		if p.room[j] > 0 {
-			p.room[j]--
-			p.given[i][j] = true
-			return true
-		}
-		for _, other := range p.order {
-			if other != i && p.given[other][j] && p.give(other, tried) {
-				p.given[other][j], p.given[i][j] = false, true
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// largest lists the columns in which the row has a remainder and no cent yet.
-func (p *placement) largest(i int) []int {
-	var out []int
-	for _, j := range p.columns {
-		if !p.given[i][j] && !remainder(p.values[i][j]).IsZero() {
-			out = append(out, j)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b int) int { return remainder(p.values[i][b]).Cmp(remainder(p.values[i][a])) })
-	return out
-}
-
-func remainder(d money.Decimal) money.Decimal { return d.Sub(d.RoundFloor(2)) }

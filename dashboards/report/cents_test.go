@@ -3,6 +3,7 @@ package report_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,29 +73,55 @@ func TestCentsGridAddsUpBothWays(t *testing.T) {
 		}
 		g := report.CentsGrid(values, keys(n), keys(m))
 		columns, total := make([]money.Decimal, m), decimal.Zero
+		exactRows, exactColumns, exact := make([]money.Decimal, n), make([]money.Decimal, m), decimal.Zero
 		for i, row := range g.Cells {
 			sum := decimal.Zero
 			for j, c := range row {
 				sum, columns[j] = sum.Add(c), columns[j].Add(c)
-				if c.Sub(values[i][j]).Abs().GreaterThan(decimal.New(int64(2), -2)) {
-					t.Fatalf("%s is shown as %s", values[i][j], c)
-				}
+				near(t, c, values[i][j])
+				exactRows[i], exactColumns[j], exact = exactRows[i].Add(values[i][j]), exactColumns[j].Add(values[i][j]), exact.Add(values[i][j])
 			}
 			if !sum.Equal(g.Rows[i]) {
 				t.Fatalf("row %d adds up to %s, shown %s", i, sum, g.Rows[i])
 			}
+			near(t, sum, exactRows[i])
 			total = total.Add(sum)
 		}
 		for j := range columns {
+			near(t, columns[j], exactColumns[j])
 			if !columns[j].Equal(g.Columns[j]) {
 				t.Fatalf("column %d adds up to %s, shown %s", j, columns[j], g.Columns[j])
 			}
 		}
-		if !total.Equal(g.Total) {
-			t.Fatalf("total %s, shown %s", total, g.Total)
+		if !total.Equal(g.Total) || !total.Equal(exact.RoundBank(2)) {
+			t.Fatalf("total %s, shown %s, exact %s", total, g.Total, exact)
+		}
+		turned := turn(values)
+		again := report.CentsGrid(turned, backwards(keys(n)), keys(m))
+		for i := range g.Cells {
+			for j := range g.Cells[i] {
+				if !again.Cells[n-1-i][j].Equal(g.Cells[i][j]) {
+					t.Fatal("the result depends on the order of the rows")
+				}
+			}
 		}
 	})
 }
+
+// near checks that an amount is shown cut down, or a cent more.
+func near(t *rapid.T, shown, exact money.Decimal) {
+	if !shown.Equal(exact.RoundFloor(2)) && !shown.Equal(exact.RoundCeil(2)) {
+		t.Fatalf("%s is shown as %s", exact, shown)
+	}
+}
+
+func turn(values [][]money.Decimal) [][]money.Decimal {
+	out := slices.Clone(values)
+	slices.Reverse(out)
+	return out
+}
+
+func backwards(keys []string) []string { slices.Reverse(keys); return keys }
 
 func TestTiesGoByKey(t *testing.T) {
 	t.Parallel()

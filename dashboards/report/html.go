@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 )
 
 //go:embed style.css
@@ -50,6 +51,8 @@ func (t Table) html() htmlTable {
 		switch {
 		case null:
 			class += " null"
+		case t.Columns[c].Kind.Number() && strings.Trim(s, "0.") == "":
+			class += " zero"
 		case s == untagged:
 			class += " untagged"
 		}

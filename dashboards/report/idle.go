@@ -3,6 +3,8 @@ package report
 import (
 	"context"
 
+	"github.com/shopspring/decimal"
+
 	"github.com/idlewatt/idlewatt/dashboards/query"
 	"github.com/idlewatt/idlewatt/schema/money"
 )
@@ -47,12 +49,12 @@ func (b *Builder) idleTable(rows []query.IdleRow, currency string) Table {
 		Key: "idle", Title: "Idle GPUs, the most expensive node first", Currency: currency, Main: true, Empty: "No idle GPUs were seen.",
 		Columns: []Column{
 			{Key: "node", Title: "Node", Kind: Text}, {Key: "resource_id", Title: "Resource", Kind: Text, Hidden: true}, {Key: "gpus", Title: "GPUs", Kind: Count},
-			{Key: "gpu_model", Title: "Model", Kind: Text}, {Key: "state", Title: "State", Kind: Text}, {Key: "cause", Title: "Cause", Kind: Text},
+			{Key: "gpu_model", Title: "Model", Kind: Text}, {Key: "gpu_hours", Title: "GPU-hours", Kind: Quantity},
+			{Key: "cost", Title: "Cost", Kind: Money, Hidden: currency == ""}, {Key: "avoidable_cost", Title: "Avoidable", Kind: Money, Hidden: currency == ""},
+			{Key: "status", Title: "Status", Kind: Text}, {Key: "pricing_model", Title: "Pricing", Kind: Text}, {Key: "state", Title: "State", Kind: Text}, {Key: "cause", Title: "Cause", Kind: Text},
 			{Key: "project", Title: "Project", Kind: Text}, {Key: "owner", Title: "Owner", Kind: Text}, {Key: "owner_confidence", Title: "Confidence", Kind: Text, Hidden: true},
 			{Key: "last_job", Title: "Last job", Kind: Text}, {Key: "first", Title: "First", Kind: Moment}, {Key: "last", Title: "Last", Kind: Moment},
-			{Key: "stretches", Title: "Times", Kind: Count}, {Key: "gpu_hours", Title: "GPU-hours", Kind: Quantity},
-			{Key: "cost", Title: "Cost", Kind: Money, Hidden: currency == ""}, {Key: "avoidable_cost", Title: "Avoidable", Kind: Money, Hidden: currency == ""},
-			{Key: "pricing_model", Title: "Pricing", Kind: Text}, {Key: "coverage", Title: "Coverage", Kind: Percent}, {Key: "status", Title: "Status", Kind: Text},
+			{Key: "stretches", Title: "Times", Kind: Count}, {Key: "coverage", Title: "Coverage", Kind: Percent},
 		},
 	}
 	var mine []query.IdleRow
@@ -68,14 +70,14 @@ func (b *Builder) idleTable(rows []query.IdleRow, currency string) Table {
 	hourCells, hourSum := sumColumn(hours, keys)
 	for i, r := range mine {
 		t.Rows = append(t.Rows, []Cell{
-			text(r.Node), text(r.ResourceID), count(r.GPUs), text(r.GPUModel), text(words(r.State)), text(words(r.Cause)), text(orUntagged(r.Project)),
-			text(r.Owner), text(r.Confidence), text(r.LastJob), b.moment(r.First), b.moment(r.Last), count(r.Stretches), hourCells[i],
-			costs[i], avoids[i], text(words(r.PricingModel)), ratio(r.Coverage), text(words(r.Status)),
+			text(r.Node), text(r.ResourceID), count(r.GPUs), text(r.GPUModel), hourCells[i], costs[i], avoids[i], text(words(r.Status)),
+			text(words(r.PricingModel)), text(words(r.State)), text(words(r.Cause)), text(orUntagged(r.Project)), text(r.Owner), text(r.Confidence),
+			text(r.LastJob), b.moment(r.First), b.moment(r.Last), count(r.Stretches), ratio(r.Coverage),
 		})
 	}
 	if len(mine) > 0 {
 		t.Total = make([]Cell, len(t.Columns))
-		t.Total[0], t.Total[13], t.Total[14], t.Total[15] = text("Total"), hourSum, costSum, avoidSum
+		t.Total[0], t.Total[4], t.Total[5], t.Total[6] = text("Total"), hourSum, costSum, avoidSum
 	}
 	return t
 }
@@ -112,7 +114,7 @@ func orUntagged(s string) string {
 	return s
 }
 
-func idleTiles(rows []query.IdleRow, currency string) []Fact {
+func idleTiles(rows []query.IdleRow, currency string) []Tile {
 	var cost, avoidable, hours money.Decimal
 	nodes := map[string]bool{}
 	for _, r := range rows {
@@ -128,11 +130,11 @@ func idleTiles(rows []query.IdleRow, currency string) []Fact {
 			avoidable = avoidable.Add(*r.Avoidable)
 		}
 	}
-	out := []Fact{{"Nodes", count(uint64(len(nodes))).Show}, {"Idle GPU-hours", money.Text(hours, "")}}
+	out := []Tile{{Name: "Nodes", Value: count(uint64(len(nodes))).Show}, {Name: "Idle GPU-hours", Value: money.Text(hours, "")}}
 	if currency == "" {
 		return out
 	}
-	return append([]Fact{{"Idle cost", money.Text(cost, currency)}, {"Avoidable", money.Text(avoidable, currency)}}, out...)
+	return append([]Tile{{Name: "Idle cost", Value: money.Text(cost, currency)}, {"Avoidable", money.Text(avoidable, currency), percent(avoidable, cost) + " of idle cost"}}, out...)
 }
 
 // idlePlot shows the nodes that cost most, avoidable and committed apart; where nothing has
@@ -155,7 +157,7 @@ func idlePlot(rows []query.IdleRow, currency string) Plot {
 			}
 			i = len(at)
 			at[r.Node] = i
-			p.add(r.Node, make([]money.Decimal, len(p.Series)))
+			p.add(r.Node, "", make([]money.Decimal, len(p.Series)))
 		}
 		if currency == "" {
 			p.Series[0].Values[i] = p.Series[0].Values[i].Add(r.GPUHours)
@@ -165,6 +167,13 @@ func idlePlot(rows []query.IdleRow, currency string) Plot {
 			p.Series[0].Values[i] = p.Series[0].Values[i].Add(*r.Avoidable)
 			p.Series[1].Values[i] = p.Series[1].Values[i].Add(r.Cost.Sub(*r.Avoidable))
 		}
+	}
+	for i := range p.Labels {
+		sum := decimal.Zero
+		for _, s := range p.Series {
+			sum = sum.Add(s.Values[i])
+		}
+		p.Sums[i] = money.Text(sum, "")
 	}
 	return p
 }

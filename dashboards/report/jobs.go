@@ -109,7 +109,7 @@ func jobPlot(rows []query.JobRow, currency string) Plot {
 		if r.Attempt > 1 {
 			label = fmt.Sprintf("%s (attempt %d)", r.Job, r.Attempt)
 		}
-		p.add(label, []money.Decimal{r.Effective.Sub(idle), idle})
+		p.add(label, money.Text(*r.Effective, ""), []money.Decimal{r.Effective.Sub(idle), idle})
 	}
 	return p
 }

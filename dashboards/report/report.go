@@ -29,10 +29,13 @@ type Report struct {
 // Fact is a named value.
 type Fact struct{ Name, Value string }
 
+// Tile is a main figure, with what share of something it is.
+type Tile struct{ Name, Value, Share string }
+
 // Section is the part of a report in one currency.
 type Section struct {
 	Title  string
-	Tiles  []Fact // its main figures
+	Tiles  []Tile // its main figures
 	Plots  []Plot
 	Tables []Table
 }
@@ -90,6 +93,7 @@ type Plot struct {
 	Currency string
 	Upright  bool // columns over days instead of bars by name
 	Labels   []string
+	Sums     []string // what stands beside each bar, as the table shows it
 	Series   []Series
 }
 

@@ -6,8 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/shopspring/decimal"
-
 	"github.com/idlewatt/idlewatt/schema/money"
 )
 
@@ -102,7 +100,7 @@ func (p Plot) bars() string {
 			p.part(&b, s, i, min(x(*from), x(*from+v)), top, math.Abs(x(*from+v)-x(*from)), bar)
 			*from += v
 		}
-		fmt.Fprintf(&b, `<text class="value" x="%.1f" y="%.1f">%s</text>`, x(up)+8, top+bar-5, p.sum(i))
+		fmt.Fprintf(&b, `<text class="value" x="%.1f" y="%.1f">%s</text>`, x(up)+8, top+bar-5, html.EscapeString(p.Sums[i]))
 	}
 	b.WriteString("</svg>")
 	return b.String()
@@ -112,7 +110,7 @@ func (p Plot) bars() string {
 func (p Plot) columns() string {
 	const width, left, right, height, head, foot = 960.0, 56.0, 12.0, 220.0, 14.0, 26.0
 	low, high := p.extent()
-	marks := ticks(low, high, 5)
+	marks := ticks(low, high, 7)
 	low, high = marks[0], marks[len(marks)-1]
 	y := func(v float64) float64 { return head + (high-v)/(high-low)*height }
 	step := (width - left - right) / float64(max(len(p.Labels), 1))
@@ -156,14 +154,6 @@ func (p Plot) part(b *strings.Builder, s Series, i int, x, y, w, h float64) {
 	}
 	fmt.Fprintf(b, `<rect class="k-%s" x="%.1f" y="%.1f" width="%.2f" height="%.2f"><title>%s</title></rect>`, s.Key, x, y, w, h,
 		html.EscapeString(fmt.Sprintf("%s, %s: %s", p.Labels[i], s.Title, money.Text(s.Values[i], p.Currency))))
-}
-
-func (p Plot) sum(i int) string {
-	sum := decimal.Zero
-	for _, s := range p.Series {
-		sum = sum.Add(s.Values[i])
-	}
-	return money.Text(sum, "")
 }
 
 // legend lists the series that the plot shows.
