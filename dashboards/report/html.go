@@ -76,13 +76,24 @@ func (t Table) html() htmlTable {
 	return out
 }
 
-func renderHTML(w io.Writer, r Report) error {
-	t, err := template.New("report").Funcs(template.FuncMap{
+// Templates returns the template "report" and the parts that other pages may use: "tiles" of
+// []Tile, "plot" of a Plot, "table" of a Table passed through the function table, and the
+// function style.
+func Templates() (*template.Template, error) {
+	t, err := template.New("").Funcs(template.FuncMap{
 		"svg":    func(p Plot) template.HTML { return template.HTML(p.svg()) }, //nolint:gosec // every text in it is escaped
 		"legend": Plot.legend, "table": Table.html, "style": Style, "line": Book.Line,
 	}).Parse(pageText)
 	if err != nil {
-		return fmt.Errorf("reading report template: %w", err)
+		return nil, fmt.Errorf("reading report template: %w", err)
 	}
-	return t.Execute(w, r)
+	return t, nil
+}
+
+func renderHTML(w io.Writer, r Report) error {
+	t, err := Templates()
+	if err != nil {
+		return err
+	}
+	return t.ExecuteTemplate(w, "report", r)
 }
