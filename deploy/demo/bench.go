@@ -87,6 +87,14 @@ func (g *bulk) line(i int) *line {
 		g.plan = plan{arn: planARN, rate: l.item.rate / 10 * 7, effective: some(l.item.rate / 10 * 7)}
 		l.kind, l.plan = kindCovered, &g.plan
 	}
+	if i%4 == 2 && m%5 == 0 { // the covered hour two lines above comes back as its negation
+		it := g.boxes[m%len(g.boxes)]
+		g.plan = plan{arn: planARN}
+		l = line{
+			payer: g.payer, item: it, holder: l.holder, kind: kindNegation, from: l.from, to: l.to, interval: l.interval, id: n,
+			amount: one, cost: -it.rate, net: -it.rate, rate: some(-it.rate), plan: &g.plan,
+		}
+	}
 	g.current = l
 	return &g.current
 }

@@ -47,7 +47,7 @@ func (l *attempt) statement(s source, from, rowNumber string, columns []string) 
 			continue
 		}
 		cols = append(cols, c)
-		exprs = append(exprs, l.outer(c))
+		exprs = append(exprs, l.outer(c, s.object.SHA256))
 	}
 	return "INSERT INTO idlewatt_store.charges (" + strings.Join(cols, ", ") + ")\n" +
 		"WITH src AS (\n" + s.sql(from, rowNumber) + "\n)\nSELECT\n    " + strings.Join(exprs, ",\n    ") +
@@ -65,10 +65,10 @@ func residue(c string) string {
 	return fmt.Sprintf("CAST(ifNull(%[1]s - roundBankers(%[1]s, 18), toDecimal256(0, 40)) AS Decimal(76, 40))", c)
 }
 
-func (l *attempt) outer(c string) string {
+func (l *attempt) outer(c, object string) string {
 	switch {
 	case c == "BilledCost" && len(l.remainders) > 0:
-		return "toDecimal128(roundBankers(BilledCost + " + l.remainderExpr() + ", 18), 18)"
+		return "toDecimal128(roundBankers(BilledCost + " + l.remainderExpr(object) + ", 18), 18)"
 	case moneyColumns[c]:
 		return "toDecimal128(roundBankers(" + c + ", 18), 18)"
 	case c == "BillingCurrency":
@@ -80,15 +80,18 @@ func (l *attempt) outer(c string) string {
 	}
 }
 
-// remainderExpr adds each scope's remainder to the one row that carries it.
-func (l *attempt) remainderExpr() string {
+// remainderExpr adds each scope's remainder to the one row of the object that carries it.
+func (l *attempt) remainderExpr(object string) string {
 	var b strings.Builder
-	b.WriteString("multiIf(")
 	for _, r := range l.remainders {
-		fmt.Fprintf(&b, "x_Object = %s AND x_Row = %d, toDecimal256(%s, 40), ", literal(r.object), r.row, literal(r.amount))
+		if r.object == object {
+			fmt.Fprintf(&b, "x_Row = %d, toDecimal256(%s, 40), ", r.row, literal(r.amount))
+		}
 	}
-	b.WriteString("toDecimal256(0, 40))")
-	return b.String()
+	if b.Len() == 0 {
+		return "toDecimal256(0, 40)"
+	}
+	return "multiIf(" + b.String() + "toDecimal256(0, 40))"
 }
 
 func (l *attempt) scopeTime() string {

@@ -84,6 +84,9 @@ func (l *Loads) Floor(n uint64) {
 	}
 }
 
+// maxErrorText is enough for what people need of a server's message.
+const maxErrorText = 600
+
 // ErrorText returns what ClickHouse said, without the stack and version noise.
 func ErrorText(err error) string {
 	var ex *clickhouse.Exception
@@ -91,11 +94,13 @@ func ErrorText(err error) string {
 		return err.Error()
 	}
 	msg := ex.Message
-	if i := strings.Index(msg, ": In scope "); i > 0 {
-		msg = msg[:i]
+	for _, noise := range []string{": In scope ", " in scope ", ": while executing", ": While executing"} {
+		if i := strings.Index(msg, noise); i > 0 {
+			msg = msg[:i]
+		}
 	}
-	if i := strings.Index(msg, ": while executing"); i > 0 {
-		msg = msg[:i]
+	if len(msg) > maxErrorText {
+		msg = msg[:maxErrorText] + "..."
 	}
 	return fmt.Sprintf("%s (code %d)", strings.TrimSpace(msg), ex.Code)
 }
