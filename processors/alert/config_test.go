@@ -46,10 +46,7 @@ func TestConfigInsideALargerFile(t *testing.T) {
 	}
 }
 
-// Every mistake is named with its field and line, all at once.
-func TestEveryMistakeIsNamed(t *testing.T) {
-	t.Parallel()
-	_, err := alert.Parse([]byte(`time_zone: Europe/Berln
+const wrongConfig = `time_zone: Europe/Berln
 intervall: 5s
 channels:
   gpu: {slack: {webhook_url: x}}
@@ -66,42 +63,48 @@ rules:
   - {name: a, kind: budget, channel: gpu, scope: {proj: x}, amount: -3, currency: usd, period: week, cost: net, thresholds: [0, 50, 50, x]}
   - {kind: budgets}
   - {name: c, kind: budget, channel: gpu, amount: 1_000, currency: USD, thresholds: }
-`))
+`
+
+var wrongConfigSays = []string{
+	"line 2: intervall: unknown field",
+	`time_zone: unknown time zone "Europe/Berln"`,
+	"line 4: channels.gpu.slack.webhook_url: unknown field",
+	"channels.gpu.slack: webhook_url_env or webhook_url_file is required",
+	"line 5: channels.mail.smtp: unknown field",
+	"channels.mail: slack is required",
+	"line 12: rules[0].calender: unknown field",
+	`rules[0].channel: "gpus" is none of the channels (gpu)`,
+	`line 10: rules[0].for: "soon" is no duration`,
+	`rules[0].min_waste: "50 dollars" names no currency`,
+	`rules[0].calendar.days: unknown day "caturday"`,
+	"rules[0].calendar.from: want a time",
+	`rules[0].calendar.time_zone: unknown time zone "Mars"`,
+	"line 14: rules[0].exempt[0]: want a pattern",
+	"line 14: rules[0].exempt[1].nod: unknown field",
+	`rules[1].name: "a" is used by another rule`,
+	"rules[1].scope.proj: unknown dimension",
+	`rules[1].amount: want a number above zero, got "-3"`,
+	`rules[1].currency: want a code such as USD, got "usd"`,
+	`rules[1].period: unknown period "week"`,
+	`rules[1].cost: unknown cost "net"`,
+	`rules[1].thresholds: "0" is no percent`,
+	"rules[1].thresholds: 50 stands twice",
+	`rules[1].thresholds: "x" is no percent`,
+	`rules[2].kind: unknown kind "budgets"`,
+	"rules[3].scope: is required",
+	"rules[3].thresholds: has no value",
+	`rules[3].amount: want a number above zero, got "1_000"`,
+}
+
+// Every mistake is named with its field and line, all at once.
+func TestEveryMistakeIsNamed(t *testing.T) {
+	t.Parallel()
+	_, err := alert.Parse([]byte(wrongConfig))
 	if err == nil {
 		t.Fatal("no error")
 	}
-	want := []string{
-		"line 2: intervall: unknown field",
-		`time_zone: unknown time zone "Europe/Berln"`,
-		"line 4: channels.gpu.slack.webhook_url: unknown field",
-		"channels.gpu.slack: webhook_url_env or webhook_url_file is required",
-		"line 5: channels.mail.smtp: unknown field",
-		"channels.mail: slack is required",
-		"line 12: rules[0].calender: unknown field",
-		`rules[0].channel: "gpus" is none of the channels (gpu)`,
-		`line 10: rules[0].for: "soon" is no duration`,
-		`rules[0].min_waste: "50 dollars" names no currency`,
-		`rules[0].calendar.days: unknown day "caturday"`,
-		"rules[0].calendar.from: want a time",
-		`rules[0].calendar.time_zone: unknown time zone "Mars"`,
-		"line 14: rules[0].exempt[0]: want a pattern",
-		"line 14: rules[0].exempt[1].nod: unknown field",
-		`rules[1].name: "a" is used by another rule`,
-		"rules[1].scope.proj: unknown dimension",
-		`rules[1].amount: want a number above zero, got "-3"`,
-		`rules[1].currency: want a code such as USD, got "usd"`,
-		`rules[1].period: unknown period "week"`,
-		`rules[1].cost: unknown cost "net"`,
-		`rules[1].thresholds: "0" is no percent`,
-		"rules[1].thresholds: 50 stands twice",
-		`rules[1].thresholds: "x" is no percent`,
-		`rules[2].kind: unknown kind "budgets"`,
-		"rules[3].scope: is required",
-		"rules[3].thresholds: has no value",
-		`rules[3].amount: want a number above zero, got "1_000"`,
-	}
 	var missing []string
-	for _, w := range want {
+	for _, w := range wrongConfigSays {
 		if !strings.Contains(err.Error(), w) {
 			missing = append(missing, w)
 		}

@@ -56,6 +56,11 @@ func TestFactsFromClickHouse(t *testing.T) {
 	if d := cmp.Diff(want, got, cmpopts.EquateApproxTime(0)); d != "" {
 		t.Errorf("idle (-want +got):\n%s", d)
 	}
+	spend(t, facts, now)
+}
+
+func spend(t *testing.T, facts alert.Facts, now time.Time) {
+	t.Helper()
 	month := alert.SpendQuestion{Dimension: "provider", Value: "AWS", Cost: alert.CostEffective, Label: time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)}
 	month.From, month.To = month.Label.Add(-2*time.Hour), month.Label.AddDate(0, 1, 0).Add(-2*time.Hour)
 	for _, c := range []struct {

@@ -2,6 +2,7 @@ package alert_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -335,5 +336,33 @@ func TestRunStopsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// Case 039: what waits is still delivered although its reason is gone, and the end after it.
+func TestClearedWhileTheChannelWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, idleRule+"\n")
+	w.sent["gpu"].answers = []error{&notify.RetryError{After: time.Hour, Err: errors.New("429")}}
+	w.facts.set(idleNode("trn-1", sunday, "100"))
+	if err := w.Evaluate(t.Context(), sunday); err == nil {
+		t.Error("the wait is not reported")
+	}
+	w.facts.set()
+	for _, d := range []time.Duration{20 * time.Minute, 40 * time.Minute, 59 * time.Minute} {
+		w.facts.know("trn-1", sunday.Add(d), "busy")
+		w.pass(sunday.Add(d))
+		w.restart()
+	}
+	if got := w.sent["gpu"].headings(); len(got) != 0 {
+		t.Fatalf("sent during the wait: %q", got)
+	}
+	for _, d := range []time.Duration{60 * time.Minute, 61 * time.Minute, 62 * time.Minute} {
+		w.facts.know("trn-1", sunday.Add(d), "busy")
+		w.pass(sunday.Add(d))
+	}
+	want := []string{"trn-1: 8 x H100 idle since Fri 18:05 (Europe/Berlin), 100 USD so far", "trn-1: 8 x H100 no longer idle"}
+	if d := cmp.Diff(want, w.sent["gpu"].headings()); d != "" {
+		t.Errorf("messages (-want +got):\n%s", d)
 	}
 }

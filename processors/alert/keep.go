@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -26,8 +27,15 @@ func openKeep(ctx context.Context, js jetstream.JetStream) (keep, error) {
 	if err != nil {
 		return keep{}, fmt.Errorf("opening bucket %s: %w", bus.BucketAlerts, err)
 	}
+	// What was forgotten leaves a marker behind; one start is often enough to sweep them.
+	if err := kv.PurgeDeletes(ctx, jetstream.DeleteMarkersOlderThan(markersKept)); err != nil {
+		return keep{}, fmt.Errorf("sweeping bucket %s: %w", bus.BucketAlerts, err)
+	}
 	return keep{kv: kv}, nil
 }
+
+// markersKept is how long the marker of a forgotten alert stays.
+const markersKept = time.Hour
 
 // all reads every alert there is.
 func (k keep) all(ctx context.Context) (map[string]stored, error) {

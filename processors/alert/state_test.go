@@ -135,34 +135,32 @@ func TestBudgetWindowAndOncePerThreshold(t *testing.T) {
 		t.Errorf("part a sent %q", sent())
 	}
 
-	for _, part := range []struct {
-		month string
-		costs []string
-		want  []string
-	}{
-		{in.B.Month, in.B.Costs, []string{
-			"Budget monthly: 50 % reached, 50.00 of 100.00 USD in June 2025",
-			"Budget monthly: 100 % reached, 100.00 of 100.00 USD in June 2025",
-			"Budget monthly: exceeded, 100.01 of 100.00 USD in June 2025",
-		}},
-		{in.C.Month, in.C.Costs, []string{"Budget monthly: 50 % reached, 51.00 of 100.00 USD in July 2025"}},
-	} {
-		before := len(sent())
-		start, err := time.Parse("2006-01", part.month)
-		if err != nil {
-			t.Fatal(err)
+	refreshed(t, w, in.B.Month, in.B.Costs, []string{
+		"Budget monthly: 50 % reached, 50.00 of 100.00 USD in June 2025",
+		"Budget monthly: 100 % reached, 100.00 of 100.00 USD in June 2025",
+		"Budget monthly: exceeded, 100.01 of 100.00 USD in June 2025",
+	})
+	refreshed(t, w, in.C.Month, in.C.Costs, []string{"Budget monthly: 50 % reached, 51.00 of 100.00 USD in July 2025"})
+}
+
+// refreshed runs through a month's refreshes, with a restart after each.
+func refreshed(t *testing.T, w *world, month string, costs, want []string) {
+	t.Helper()
+	before := len(w.sent["gpu"].headings())
+	start, err := time.Parse("2006-01", month)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, cost := range costs {
+		w.facts.spend = func(alert.SpendQuestion) alert.Spend {
+			return alert.Spend{By: map[string]money.Decimal{"USD": *amount(cost), "EUR": *amount("999")}}
 		}
-		for i, cost := range part.costs {
-			w.facts.spend = func(alert.SpendQuestion) alert.Spend {
-				return alert.Spend{By: map[string]money.Decimal{"USD": *amount(cost), "EUR": *amount("999")}}
-			}
-			w.pass(start.AddDate(0, 0, 3+i))
-			w.restart() // it remembers across restarts
-			w.pass(start.AddDate(0, 0, 3+i).Add(time.Minute))
-		}
-		if d := cmp.Diff(part.want, sent()[before:]); d != "" {
-			t.Errorf("%s (-want +got):\n%s", part.month, d)
-		}
+		w.pass(start.AddDate(0, 0, 3+i))
+		w.restart() // it remembers across restarts
+		w.pass(start.AddDate(0, 0, 3+i).Add(time.Minute))
+	}
+	if d := cmp.Diff(want, w.sent["gpu"].headings()[before:]); d != "" {
+		t.Errorf("%s (-want +got):\n%s", month, d)
 	}
 }
 
