@@ -62,7 +62,7 @@ func (q IdleQuestion) SQL() (string, []any) {
 FROM idlewatt.idle_waste AS w
 WHERE w.IntervalStart >= toDateTime64({from:String}, 3, 'UTC') AND w.IntervalStart < toDateTime64({to:String}, 3, 'UTC')
 GROUP BY Currency, OnNode, Resource, InState, Why, Who
-ORDER BY Currency, sumOrNull(w.Cost) DESC NULLS LAST, sum(w.GpuHours) DESC, OnNode, Resource, InState, Why, Who` + limit, args
+ORDER BY Currency = '', Currency, sumOrNull(w.Cost) DESC NULLS LAST, sum(w.GpuHours) DESC, OnNode, Resource, InState, Why, Who` + limit, args
 }
 
 // Idle answers the question.
@@ -108,7 +108,7 @@ func (IdleNowQuestion) SQL() (string, []any) {
     toString(CostSoFar) AS Cost, toString(CostPerHour) AS PerHour, toString(AvoidablePerHour) AS Avoidable,
     toString(ifNull(x_PricingModel, '')) AS Pricing, toString(n.Owner) AS Who, toString(ifNull(x_Project, '')) AS Project, toString(LastJobId) AS Job
 FROM idlewatt.idle_now AS n
-ORDER BY Currency, CostSoFar DESC NULLS LAST, OnNode, Resource, InState, Who`, nil
+ORDER BY Currency = '', Currency, CostSoFar DESC NULLS LAST, OnNode, Resource, InState, Who`, nil
 }
 
 // IdleNow answers the question.

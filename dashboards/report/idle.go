@@ -54,7 +54,7 @@ func (b *Builder) idleTable(rows []query.IdleRow, currency string) Table {
 			{Key: "status", Title: "Status", Kind: Text}, {Key: "pricing_model", Title: "Pricing", Kind: Text}, {Key: "state", Title: "State", Kind: Text}, {Key: "cause", Title: "Cause", Kind: Text},
 			{Key: "project", Title: "Project", Kind: Text}, {Key: "owner", Title: "Owner", Kind: Text}, {Key: "owner_confidence", Title: "Confidence", Kind: Text, Hidden: true},
 			{Key: "last_job", Title: "Last job", Kind: Text}, {Key: "first", Title: "First", Kind: Moment}, {Key: "last", Title: "Last", Kind: Moment},
-			{Key: "stretches", Title: "Times", Kind: Count}, {Key: "coverage", Title: "Coverage", Kind: Percent},
+			{Key: "stretches", Title: "Stretches", Kind: Count}, {Key: "coverage", Title: "Coverage", Kind: Percent},
 		},
 	}
 	var mine []query.IdleRow

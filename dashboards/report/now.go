@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,12 +27,17 @@ func (b *Builder) IdleNow(rows []query.IdleNowRow) Table {
 			name = r.ResourceID
 		}
 		t.Rows = append(t.Rows, []Cell{
-			text(name), count(r.GPUs), text(r.GPUModel), b.moment(r.Since), text(now.Sub(r.Since).Truncate(time.Minute).String()), optional(r.Cost),
+			text(name), count(r.GPUs), text(r.GPUModel), b.moment(r.Since), text(span(now.Sub(r.Since))), optional(r.Cost),
 			optional(r.PerHour), optional(r.Avoidable), text(r.Currency), text(words(r.PricingModel)), text(words(r.State)), text(words(r.Cause)),
 			text(orUntagged(r.Project)), text(r.Owner), text(r.LastJob),
 		})
 	}
 	return t
+}
+
+// span is a length of time in hours and minutes.
+func span(d time.Duration) string {
+	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
 // Waste are tables of idle stretches, one per currency.

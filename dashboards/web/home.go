@@ -157,9 +157,9 @@ func (s *site) deliveries(rows []query.DeliveryRow) []delivery {
 // statusClass colours a delivery's status; the word itself says it too.
 func statusClass(status string) string {
 	switch status {
-	case "committed", "live", "unchanged":
+	case "live", "unchanged":
 		return "ok"
-	case "refused", "failed", "rejected":
+	case "refused":
 		return "bad"
 	}
 	return "warn"

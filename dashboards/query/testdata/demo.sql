@@ -142,6 +142,6 @@ CREATE TABLE idlewatt.deliveries
 ENGINE = MergeTree ORDER BY At
 ;;
 INSERT INTO idlewatt.deliveries VALUES
-    ('2026-05-31 06:00:11', 'aws-payer', 'aws-cur2', '20260531T055900Z', 'committed', '', 6702, ['cur2-00001.snappy.parquet'], 'd3'),
+    ('2026-05-31 06:00:11', 'aws-payer', 'aws-cur2', '20260531T055900Z', 'live', '', 6702, ['cur2-00001.snappy.parquet'], 'd3'),
     ('2026-05-30 06:00:09', 'aws-payer', 'aws-cur2', '20260530T055900Z', 'refused', 'cur2.csv row 17, lineItem/UnblendedCost: "1,5" is no amount', 0, ['cur2.csv'], 'd2'),
-    ('2026-05-24 03:10:00', 'vast', 'vast', '1', 'committed', '', 69, ['charges <may>.json'], 'd1')
+    ('2026-05-24 03:10:00', 'vast', 'vast', '1', 'live', '', 69, ['charges <may>.json'], 'd1')
