@@ -30,7 +30,7 @@ var checks = []struct{ name, cond string }{
 	{"tag keys that differ only by a blank", "arrayExists(k -> k != trimBoth(k), mapKeys(Tags))"},
 }
 
-// defects counts the attempt's rows under each check that finds any.
+// defects counts the attempt's rows under each check that finds any, and names the first.
 func (a *attempt) defects(ctx context.Context) (map[string]uint64, error) {
 	var cols []string
 	for _, c := range checks {
@@ -43,9 +43,31 @@ func (a *attempt) defects(ctx context.Context) (map[string]uint64, error) {
 	}
 	out := map[string]uint64{}
 	for i, n := range counts {
-		if n > 0 {
-			out[checks[i].name] = n
+		if n == 0 {
+			continue
 		}
+		where, err := a.firstRow(ctx, checks[i].cond)
+		if err != nil {
+			return nil, err
+		}
+		out[checks[i].name+"; first: "+where] = n
 	}
 	return out, nil
+}
+
+// firstRow names the file and row of the first row under a condition.
+func (a *attempt) firstRow(ctx context.Context, cond string) (string, error) {
+	var object string
+	var n uint64
+	row := a.p.db.QueryRow(ctx, "SELECT x_Object, x_Row FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND ifNull("+cond+", 0) "+
+		"ORDER BY x_Row, x_Object LIMIT 1", a.load, a.load+1<<16)
+	if err := row.Scan(&object, &n); err != nil {
+		return "", fmt.Errorf("looking for the first defect: %w", err)
+	}
+	for _, o := range a.d.Objects {
+		if o.SHA256 == object {
+			object = o.Name
+		}
+	}
+	return fmt.Sprintf("%s, row %d", object, n), nil
 }

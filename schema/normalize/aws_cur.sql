@@ -23,6 +23,7 @@ WITH
         + coalesce(savings_plan_net_recurring_commitment_for_billing_period, savings_plan_recurring_commitment_for_billing_period, toDecimal256(0, 40)) AS net_commitment,
     coalesce(savings_plan_amortized_upfront_commitment_for_billing_period, toDecimal256(0, 40))
         + coalesce(savings_plan_recurring_commitment_for_billing_period, toDecimal256(0, 40)) AS gross_commitment,
+    -- Of absent columns all this is constant, and constants are divided before if() chooses.
     savings_plan_total_commitment_to_date - savings_plan_used_commitment AS unused_commitment
 SELECT
     x_Row,
@@ -33,8 +34,11 @@ SELECT
             coalesce(savings_plan_net_savings_plan_effective_cost, savings_plan_savings_plan_effective_cost),
         kind IN ('SavingsPlanNegation', 'SavingsPlanUpfrontFee'), toDecimal256(0, 40),
         kind = 'SavingsPlanRecurringFee',
+            -- The product and the quotient are exact and dear: an array of one row's figures, or of none.
             if(gross_commitment = 0 OR net_commitment = gross_commitment, unused_commitment,
-                divideDecimal(multiplyDecimal(unused_commitment, net_commitment, 40), gross_commitment, 40)),
+                arrayElementOrNull(arrayMap(f -> divideDecimal(multiplyDecimal(f.1, f.2, 40), f.3, 40),
+                    if(kind = 'SavingsPlanRecurringFee' AND gross_commitment != 0 AND isNotNull(unused_commitment),
+                        [(assumeNotNull(unused_commitment), net_commitment, gross_commitment)], [])), 1)),
         kind = 'DiscountedUsage', coalesce(reservation_net_effective_cost, reservation_effective_cost),
         kind = 'RIFee',
             coalesce(reservation_net_unused_amortized_upfront_fee_for_billing_period,

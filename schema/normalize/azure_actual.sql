@@ -14,7 +14,9 @@ WITH
     -- A VM hour can be several rows: licences are in categories of their own.
     charge_type = 'Usage' AND MeterCategory = 'Virtual Machines' AND vm_size != '' AS runs,
     nullIf(lower(ifNull(ResourceId, '')), '') AS resource,
-    toDecimal256OrNull(nullIf(extract(ifNull(UnitOfMeasure, ''), '^([0-9.]+)'), ''), 0) AS block
+    toDecimal256OrNull(nullIf(extract(ifNull(UnitOfMeasure, ''), '^([0-9.]+)'), ''), 0) AS block,
+    -- Of absent columns all this is constant, and constants are divided before if() chooses.
+    if(block > 1, assumeNotNull(block), toDecimal256(1, 0)) AS divisor
 SELECT
     x_Row,
     cost AS BilledCost,
@@ -52,7 +54,7 @@ SELECT
     if(ChargeCategory = 'Usage', Quantity, NULL) AS ConsumedQuantity,
     if(ChargeCategory = 'Usage' AND Quantity IS NOT NULL,
         if(positionCaseInsensitive(ifNull(UnitOfMeasure, ''), 'hour') > 0, 'Hours', UnitOfMeasure), NULL) AS ConsumedUnit,
-    if(block > 1, divideDecimal(Quantity, block, 40), Quantity) AS PricingQuantity,
+    divideDecimal(Quantity, divisor, 40) AS PricingQuantity,
     UnitOfMeasure AS PricingUnit,
     multiIf(committed, 'Committed', pricing_model = 'Spot', 'Dynamic', pricing_model = 'OnDemand', 'Standard', NULL) AS PricingCategory,
     'Microsoft' AS ServiceProviderName,
