@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/deploy/local"
+	"github.com/idlewatt/idlewatt/processors/normalize"
 )
 
 type deadCmd struct {
@@ -86,7 +87,7 @@ func (c *deadRetryCmd) Run(e *env) (err error) {
 		errs = append(errs, a.publisher().Retry(a.ctx, n))
 	}
 	if !a.attached {
-		errs = append(errs, a.drainAll(&loaded{}))
+		errs = append(errs, a.drainAll(&loaded{rules: normalize.DefaultRules()}))
 	}
 	return errors.Join(errs...)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/eventfile"
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/ingest"
+	"github.com/idlewatt/idlewatt/processors/normalize"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -25,7 +26,7 @@ type upCmd struct {
 }
 
 func (c *upCmd) Run(e *env) (err error) {
-	l := &loaded{}
+	l := &loaded{rules: normalize.DefaultRules()}
 	if c.Config != "" {
 		if l, err = loadConfig(c.Config); err != nil {
 			return err
