@@ -128,9 +128,17 @@ func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
 	}
 }
 
+// crossings are tests that look over a wall, each with its reason. The list may only shrink.
+func crossings() map[string]string {
+	return map[string]string{
+		"processors/normalize ingest": "the import benchmark measures archive and normaliser together, as the target is stated",
+	}
+}
+
 // TestTestsStayInTheirRooms lets tests start engines, and nothing else across a wall.
 func TestTestsStayInTheirRooms(t *testing.T) {
 	t.Parallel()
+	unused := crossings()
 	for _, p := range list(t) {
 		allowed := append(slices.Clone(rooms()[room(p.path())]), room(p.path()))
 		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
@@ -138,8 +146,15 @@ func TestTestsStayInTheirRooms(t *testing.T) {
 			if !ok || slices.Contains(allowed, room(path)) || path == "deploy/local/localtest" || path == "deploy/local" || path == "deploy/demo" {
 				continue
 			}
+			if crossings()[p.path()+" "+path] != "" {
+				delete(unused, p.path()+" "+path)
+				continue
+			}
 			t.Errorf("a test of %s imports %s across a wall: test each room through its events and tables", p.path(), path)
 		}
+	}
+	for c := range unused {
+		t.Errorf("the crossing %q is not used any more: take it off the list", c)
 	}
 }
 
