@@ -153,11 +153,11 @@ func (e *Evaluator) sendChannel(ctx context.Context, channel string, items []ite
 	return nil
 }
 
-// parcel makes messages: one per group, oldest first; when there are more than the channel
+// parcel makes messages: one per group, oldest first, then the most expensive; when there are more than the channel
 // may get, the last is a digest of all that is left.
 func parcel(items []item, allowed int) [][]item {
 	slices.SortFunc(items, func(a, b item) int {
-		return cmp.Or(a.Notice.At.Compare(b.Notice.At), cmp.Compare(a.key, b.key))
+		return cmp.Or(a.Notice.At.Compare(b.Notice.At), -a.Notice.compareAmount(b.Notice), cmp.Compare(a.key, b.key))
 	})
 	var out [][]item
 	at := map[string]int{}

@@ -19,11 +19,15 @@ WHERE x_Load IN (SELECT Load FROM idlewatt_store.live_loads) AND ResourceId IN {
     AND BillingPeriodStart >= toStartOfMonth(toDate({day:String})) - INTERVAL 1 MONTH
 GROUP BY Id`
 
-// jobsSQL asks how jobs ended. The newest word counts; who declared it does not matter here.
-const jobsSQL = `SELECT JobId, argMax(toString(Outcome), At) AS How, max(ifNull(End, At)) AS Ended,
-    argMax(toString(User), At) AS Who, any(toString(Scheduler)) AS By
-FROM idlewatt_store.job_events
-WHERE JobId IN {ids:Array(String)} AND Outcome != '' GROUP BY JobId`
+// jobsSQL asks how jobs ended: of several attempts, the last that was over at that moment.
+const jobsSQL = `SELECT JobId, argMax(toString(j.Outcome), j.End) AS How, assumeNotNull(max(j.End)) AS Ended,
+    argMax(toString(j.User), j.End) AS Who, argMax(toString(j.Scheduler), j.End) AS By
+FROM idlewatt_store.jobs AS j
+WHERE JobId IN {ids:Array(String)} AND isNotNull(j.End) AND j.End <= toDateTime64({at:String}, 3, 'UTC') GROUP BY JobId`
+
+// holdersSQL asks who runs the jobs that are not over, or not yet.
+const holdersSQL = `SELECT JobId, argMax(toString(j.User), j.Attempt) AS Who, argMax(toString(j.Scheduler), j.Attempt) AS By
+FROM idlewatt_store.jobs AS j WHERE JobId IN {ids:Array(String)} GROUP BY JobId`
 
 // Describe implements Facts.
 func (c ClickHouse) Describe(ctx context.Context, nodes []IdleNode) error {
@@ -40,7 +44,7 @@ func (c ClickHouse) Describe(ctx context.Context, nodes []IdleNode) error {
 			day = n.SeenUntil
 		}
 	}
-	on := clickhouse.Named("day", day.UTC().Format(time.DateOnly))
+	on, at := clickhouse.Named("day", day.UTC().Format(time.DateOnly)), clickhouse.Named("at", day.UTC().Format(sqlTime))
 	type place struct{ zone, name string }
 	places := map[string]place{}
 	err := c.each(ctx, placesSQL, func(rows driver.Rows) error {
@@ -54,13 +58,23 @@ func (c ClickHouse) Describe(ctx context.Context, nodes []IdleNode) error {
 		return fmt.Errorf("asking where nodes stand: %w", err)
 	}
 	ended := map[string]IdleNode{}
+	err = c.each(ctx, holdersSQL, func(rows driver.Rows) error {
+		var id string
+		var j IdleNode
+		err := rows.Scan(&id, &j.JobUser, &j.Scheduler)
+		ended[id] = j
+		return err
+	}, clickhouse.Named("ids", jobs))
+	if err != nil {
+		return fmt.Errorf("asking who runs jobs: %w", err)
+	}
 	err = c.each(ctx, jobsSQL, func(rows driver.Rows) error {
 		var id string
 		var j IdleNode
 		err := rows.Scan(&id, &j.JobOutcome, &j.JobEnded, &j.JobUser, &j.Scheduler)
 		ended[id] = j
 		return err
-	}, clickhouse.Named("ids", jobs))
+	}, clickhouse.Named("ids", jobs), at)
 	if err != nil {
 		return fmt.Errorf("asking how jobs ended: %w", err)
 	}

@@ -106,6 +106,9 @@ var factsData = []string{
 		(5, 'GPU-1', '2026-05-08', '2026-05-08 17:00:00', '2026-05-08 18:00:00', 'unallocated_idle', 'no_job', 'trn-07', 'H100', '4711', 1, 70, 0),
 		(4, 'GPU-1', '2026-05-08', '2026-05-08 12:00:00', '2026-05-08 18:00:00', 'unallocated_idle', 'no_job', 'trn-07', 'H100', '1', 1, 70, 0)`,
 	`INSERT INTO idlewatt_store.interval_commits (Uuid, Instance, Day, Load) VALUES ('GPU-1', '', '2026-05-08', 4), ('GPU-1', '', '2026-05-08', 5)`,
-	`INSERT INTO idlewatt_store.job_events (Event, Type, At, Scheduler, JobId, User, End, Outcome) VALUES
-		('e', 'job.finished', '2026-05-08 16:05:01', 'slurm', '4711', 'alice', '2026-05-08 16:05:00', 'FAILED')`,
+	// The job came back on another node after the moment that is asked about.
+	`INSERT INTO idlewatt_store.job_events (Event, Type, At, Scheduler, JobId, Attempt, User, End, Outcome) VALUES
+		('s', 'job.started', '2026-05-08 10:00:00', 'slurm', '4711', 0, 'alice', NULL, ''),
+		('e', 'job.finished', '2026-05-08 16:05:01', 'slurm', '4711', 0, '', '2026-05-08 16:05:00', 'FAILED'),
+		('f', 'job.finished', '2026-05-10 16:05:01', 'slurm', '4711', 1, '', '2026-05-10 16:05:00', 'COMPLETED')`,
 }

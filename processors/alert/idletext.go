@@ -67,7 +67,11 @@ func idleNotice(n IdleNode, zone *time.Location, now time.Time) Notice {
 		out.Sections = append(out.Sections, notify.Section{Title: "To free the GPUs", Code: free})
 	}
 	if command, warning := stopCommand(n); command != "" {
-		out.Sections = append(out.Sections, notify.Section{Title: "To stop paying", Text: warning, Code: command})
+		title := "To stop paying"
+		if n.Avoidable != nil && !n.Avoidable.IsPositive() {
+			title = "To stop it, though it saves nothing now"
+		}
+		out.Sections = append(out.Sections, notify.Section{Title: title, Text: warning, Code: command})
 	}
 	return out
 }

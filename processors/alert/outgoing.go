@@ -44,3 +44,17 @@ type Outgoing struct {
 func (o *Outgoing) delivered() bool { return o.Silent || o.Failed || !o.SentAt.IsZero() }
 
 func (o *Outgoing) done() bool { return o.Published && o.delivered() }
+
+// compareAmount orders notices by amount; an unknown one is below all others. Currencies are
+// not compared: the order only says who speaks first.
+func (n Notice) compareAmount(m Notice) int {
+	switch {
+	case n.Amount == nil && m.Amount == nil:
+		return 0
+	case n.Amount == nil:
+		return -1
+	case m.Amount == nil:
+		return 1
+	}
+	return n.Amount.Cmp(*m.Amount)
+}
