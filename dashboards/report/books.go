@@ -54,15 +54,15 @@ type Book struct {
 	Amortised money.Decimal
 	Kinds     []money.Decimal // in the order of kinds()
 	Estimated money.Decimal
+
+	// shown are Effective and Kinds in whole cents that add up with the other accounts'.
+	shownEffective money.Decimal
+	shownKinds     []money.Decimal
 }
 
 // Line writes the identity in whole cents that add up.
 func (b Book) Line() string {
-	var keys []string
-	for _, k := range kinds() {
-		keys = append(keys, k.key)
-	}
-	shown, effective := Cents(b.Kinds, keys)
+	shown, effective := b.shownKinds, b.shownEffective
 	billed := b.Billed.RoundBank(2)
 	var parts []string
 	for i, k := range kinds() {
@@ -119,7 +119,32 @@ func books(month query.Month, rows []query.SummaryRow) ([]Book, error) {
 	if len(refused.Open) > 0 {
 		return nil, refused
 	}
+	roundBooks(out)
 	return out, nil
+}
+
+// roundBooks rounds the accounts of each currency together, as the tables round theirs, so
+// that the lines and the tables show the same cents.
+func roundBooks(books []Book) {
+	var kindKeys []string
+	for _, k := range kinds() {
+		kindKeys = append(kindKeys, k.key)
+	}
+	byCurrency := map[string][]int{}
+	for i, b := range books {
+		byCurrency[b.Currency] = append(byCurrency[b.Currency], i)
+	}
+	for _, of := range byCurrency {
+		var values [][]money.Decimal
+		var keys []string
+		for _, i := range of {
+			values, keys = append(values, books[i].Kinds), append(keys, books[i].name())
+		}
+		g := CentsGrid(values, keys, kindKeys)
+		for n, i := range of {
+			books[i].shownEffective, books[i].shownKinds = g.Rows[n], g.Cells[n]
+		}
+	}
 }
 
 func total(values []money.Decimal) money.Decimal {
