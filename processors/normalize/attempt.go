@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -73,8 +74,8 @@ func (a *attempt) open() error {
 func (a *attempt) write(ctx context.Context) error {
 	for try := 0; ; try++ {
 		a.load = a.p.Loads.Next()
-		for _, s := range a.sources {
-			if err := a.insert(ctx, s); err != nil {
+		for i := range a.sources {
+			if err := a.insert(ctx, &a.sources[i]); err != nil {
 				return err
 			}
 		}
@@ -98,12 +99,22 @@ func (a *attempt) write(ctx context.Context) error {
 // table returns the table expression an object is read through and the expression of a
 // row's number, counted from 1.
 func (p *Processor) table(s source, _ int) (from, row string) {
-	name := map[string]string{"csv": "CSVWithNames", "parquet": "Parquet"}[s.object.Encoding]
-	if !p.SharedDisk {
+	name := formatName(s.object)
+	if p.streams(s) {
 		return fmt.Sprintf("input(%s)", literal(s.structure())), "rowNumberInAllBlocks() + 1"
 	}
 	path := archive.Path(p.Archive, s.object.SHA256)
 	return fmt.Sprintf("file(%s, %s, %s, %s)", literal(path), name, literal(s.structure()), literal(compression(s.object))), "_row_number + 1"
+}
+
+// streams reports whether an object's bytes go to the store through us.
+func (p *Processor) streams(s source) bool { return !p.SharedDisk || s.filtered }
+
+func formatName(o event.Object) string {
+	if o.Encoding == "parquet" {
+		return "Parquet"
+	}
+	return "CSVWithNames"
 }
 
 func compression(o event.Object) string {
@@ -113,13 +124,48 @@ func compression(o event.Object) string {
 	return o.Compression
 }
 
-func (a *attempt) insert(ctx context.Context, s source) error {
+// insert loads one object. The store's CSV reader refuses empty lines between rows: only a
+// file that has some, and has failed for it, goes through a filter of ours.
+func (a *attempt) insert(ctx context.Context, s *source) error {
+	err := a.insertOnce(ctx, *s)
+	if err == nil || s.filtered || s.object.Encoding != "csv" || temporary(ctx, err) {
+		return a.verdict(ctx, *s, err)
+	}
+	blank, berr := a.p.hasBlankLines(*s)
+	if berr != nil || !blank {
+		return a.verdict(ctx, *s, err)
+	}
+	s.filtered = true
+	a.sweepObject(ctx, *s)
+	return a.verdict(ctx, *s, a.insertOnce(ctx, *s))
+}
+
+func temporary(ctx context.Context, err error) bool {
+	var refused RefusedError
+	return ctx.Err() != nil || !errors.As(err, &refused) && store.Temporary(err)
+}
+
+// verdict says of a failed insert whether to try again, and if not, which cell is at fault.
+func (a *attempt) verdict(ctx context.Context, s source, err error) error {
+	if err == nil {
+		return nil
+	}
+	if temporary(ctx, err) {
+		return fmt.Errorf("loading %s: %w", s.object.Name, err)
+	}
+	return runtime.Permanent(a.p.explain(ctx, s, err))
+}
+
+func (a *attempt) insertOnce(ctx context.Context, s source) error {
 	cols, err := a.p.shape(ctx, s)
 	if err != nil {
 		return err
 	}
 	from, row := a.p.table(s, 0)
 	stmt := a.statement(s, from, row, cols)
+	if a.p.streams(s) {
+		return a.p.stream(ctx, s, stmt)
+	}
 	var rows uint64
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithQueryID(fmt.Sprintf("idlewatt-load-%d-%.8s", a.load, s.object.SHA256)),
@@ -130,18 +176,7 @@ func (a *attempt) insert(ctx context.Context, s source) error {
 				a.p.Progress(a.d.Delivery, rows)
 			}
 		}))
-	if a.p.SharedDisk {
-		err = a.p.db.Exec(ctx, stmt)
-	} else {
-		err = a.p.stream(ctx, s, stmt)
-	}
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() != nil || store.Temporary(err) {
-		return fmt.Errorf("loading %s: %w", s.object.Name, err)
-	}
-	return runtime.Permanent(a.p.explain(ctx, s, err))
+	return a.p.db.Exec(ctx, stmt)
 }
 
 // loadSettings make a required null an error instead of a zero, and let a bill of many
@@ -189,6 +224,14 @@ func (a *attempt) focusVersion(s source) string {
 		return ""
 	}
 	return normalize.FocusVersion(s.header.Names())
+}
+
+// sweepObject removes what a failed insert of one object left behind.
+func (a *attempt) sweepObject(ctx context.Context, s source) {
+	q := "DELETE FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND x_Object = ?"
+	if err := a.p.db.Exec(ctx, q, a.load, a.load+1<<16, s.object.SHA256); err != nil {
+		a.p.Log.WarnContext(ctx, "sweeping rows of a failed insert", slog.String("error", err.Error()))
+	}
 }
 
 // sweep removes the rows of an attempt that no commit names. They are invisible anyway, so

@@ -142,7 +142,7 @@ func (a *attempt) commit(ctx context.Context) (Outcome, error) {
 	if out.Defects, err = a.defects(ctx); err != nil {
 		return Outcome{}, err
 	}
-	if err := wait(ctx, settleTime-a.p.Now().Sub(a.written)); err != nil {
+	if err := wait(ctx, a.p.Pause-a.p.Now().Sub(a.written)); err != nil {
 		return Outcome{}, err
 	}
 	a.committed = true // from here on its rows may be live, whatever the insert answers

@@ -2,7 +2,9 @@ package normalize
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 
@@ -35,27 +37,58 @@ func (e RefusedError) Error() string {
 // explain finds the first cell that the load broke on. It runs only after a failure and
 // reads the file once more, on one thread so that rows are counted as people count them.
 func (p *Processor) explain(ctx context.Context, s source, cause error) error {
+	var known RefusedError
+	if errors.As(cause, &known) {
+		return known
+	}
+	e := RefusedError{File: s.object.Name}
+	found, err := p.firstFault(ctx, s, &e)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case err != nil: // the file itself cannot be read as what it says it is
+		return parseFailure(s, err)
+	case found:
+		return e
+	default:
+		return RefusedError{File: s.object.Name, Reason: store.ErrorText(cause)}
+	}
+}
+
+// firstFault fills in row, column and reason of the first bad cell.
+func (p *Processor) firstFault(ctx context.Context, s source, e *RefusedError) (found bool, err error) {
 	from, row := p.table(s, 0)
 	query := explainSQL(s, from, row)
+	if p.streams(s) {
+		// What is streamed can only be inserted: into a table of its own.
+		table := fmt.Sprintf("idlewatt_store.refusal_%d", p.Loads.Next())
+		if err := p.db.Exec(ctx, "CREATE TABLE "+table+" (row UInt64, column String, reason String) ENGINE = Memory"); err != nil {
+			return false, err
+		}
+		defer p.drop(ctx, table)
+		if err := p.stream(ctx, s, "INSERT INTO "+table+" "+query); err != nil {
+			return false, err
+		}
+		query = "SELECT row, column, reason FROM " + table
+	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
 		"max_threads": 1, "input_format_parallel_parsing": 0,
 	}))
-	var e RefusedError
-	e.File = s.object.Name
 	rows, err := p.db.Query(ctx, query)
-	if err == nil {
-		defer rows.Close() //nolint:errcheck // read only
-		if rows.Next() {
-			if err := rows.Scan(&e.Row, &e.Column, &e.Reason); err == nil {
-				return e
-			}
-		}
-		err = rows.Err()
+	if err != nil {
+		return false, err
 	}
-	if err != nil { // the file itself cannot be read as what it says it is
-		return parseFailure(s, err)
+	defer rows.Close() //nolint:errcheck // read only
+	if found = rows.Next(); found {
+		return true, rows.Scan(&e.Row, &e.Column, &e.Reason)
 	}
-	return RefusedError{File: s.object.Name, Reason: store.ErrorText(cause)}
+	return false, rows.Err()
+}
+
+func (p *Processor) drop(ctx context.Context, table string) {
+	if err := p.db.Exec(context.WithoutCancel(ctx), "DROP TABLE IF EXISTS "+table); err != nil {
+		p.Log.WarnContext(ctx, "dropping the table of an explanation", slog.String("error", err.Error()))
+	}
 }
 
 var atRow = regexp.MustCompile(`\(at row (\d+)\)`)
@@ -68,17 +101,21 @@ func parseFailure(s source, err error) error {
 	if m := atRow.FindStringSubmatch(text); m != nil {
 		fmt.Sscan(m[1], &e.Row) //nolint:errcheck // digits by the pattern
 	}
-	what := "is not readable as " + s.object.Encoding
-	if s.object.Compression != "none" {
-		what += " (" + s.object.Compression + ")"
-	}
 	first, _, _ := strings.Cut(text, "\n")
 	hint := atColumn.FindString(text)
 	if hint != "" {
 		hint = "; " + hint
 	}
-	e.Reason = fmt.Sprintf("%s, or is cut short: %s%s; fetch the file again and compare its size", what, first, hint)
+	e.Reason = unreadable(s) + first + hint + "; fetch the file again and compare its size"
 	return e
+}
+
+func unreadable(s source) string {
+	what := "is not readable as " + s.object.Encoding
+	if s.object.Compression != "none" {
+		what += " (" + s.object.Compression + ")"
+	}
+	return what + ", or is cut short: "
 }
 
 // explainSQL asks for the first bad cell. Each check is (column as printed, what is wrong).

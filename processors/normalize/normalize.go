@@ -38,6 +38,8 @@ type Options struct {
 	// Progress is told how many rows of a delivery are read so far; may be nil.
 	Progress func(delivery string, rows uint64)
 	Rules    Rules
+	// Pause is how long a load settles before its commit; zero is the default, below zero is none.
+	Pause time.Duration
 }
 
 // Processor loads deliveries.
@@ -75,6 +77,9 @@ func New(ctx context.Context, o Options) (*Processor, error) {
 	kv, err := o.JS.KeyValue(ctx, bus.BucketLeases)
 	if err != nil {
 		return nil, fmt.Errorf("opening bucket %s: %w", bus.BucketLeases, err)
+	}
+	if o.Pause == 0 {
+		o.Pause = settleTime
 	}
 	return &Processor{
 		Options: o, db: o.DB, leases: leases{kv: kv, now: o.Now}, shapes: map[string][]string{},

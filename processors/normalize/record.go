@@ -2,9 +2,11 @@ package normalize
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/idlewatt/idlewatt/schema/archive"
 	"github.com/idlewatt/idlewatt/schema/event"
@@ -43,20 +45,64 @@ func (p *Processor) record(ctx context.Context, d event.BillingDelivery, o Outco
 	return nil
 }
 
-// stream sends an object's bytes to a server that does not share our disk.
+// stream sends an object's bytes into a statement that reads them with input(): to a server
+// that does not share our disk, or through a filter.
 func (p *Processor) stream(ctx context.Context, s source, stmt string) error {
+	body, done, err := p.bytes(s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if s.filtered {
+		body = normalize.DropBlankLines(body)
+	}
+	settings := loadSettings()
+	settings["max_threads"], settings["max_insert_threads"] = 1, 1 // rows are numbered as they come
+	watched := &watchedReader{r: body}
+	err = p.HTTP.Insert(ctx, stmt+"\nFORMAT "+formatName(s.object), watched, settings)
+	if rerr := watched.failed.Load(); rerr != nil { // the file's fault, not the store's
+		return RefusedError{File: s.object.Name, Reason: unreadable(s) + (*rerr).Error() + "; fetch the file again and compare its size"}
+	}
+	return err
+}
+
+// watchedReader remembers why a file could not be read to its end.
+type watchedReader struct {
+	r      io.Reader
+	failed atomic.Pointer[error]
+}
+
+func (w *watchedReader) Read(b []byte) (int, error) {
+	n, err := w.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.failed.Store(&err)
+	}
+	return n, err
+}
+
+// bytes opens an archived object, decompressed where it is text.
+func (p *Processor) bytes(s source) (body io.Reader, done func(), err error) {
 	f, err := os.Open(archive.Path(p.Archive, s.object.SHA256))
 	if err != nil {
-		return fmt.Errorf("opening archived object: %w", err)
+		return nil, nil, fmt.Errorf("opening archived object: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // read only
-	var body io.Reader = f
-	name := "Parquet"
-	if s.object.Encoding == "csv" {
-		name = "CSVWithNames"
-		if body, err = normalize.Decompress(f, s.object.Compression); err != nil {
-			return fmt.Errorf("decompressing %s: %w", s.object.Name, err)
-		}
+	done = func() { _ = f.Close() } // read only
+	if s.object.Encoding != "csv" {
+		return f, done, nil
 	}
-	return p.HTTP.Insert(ctx, stmt+"\nFORMAT "+name, body)
+	body, err = normalize.Decompress(f, s.object.Compression)
+	if err != nil {
+		done()
+		return nil, nil, RefusedError{File: s.object.Name, Reason: unreadable(s) + err.Error()}
+	}
+	return body, done, nil
+}
+
+func (p *Processor) hasBlankLines(s source) (bool, error) {
+	body, done, err := p.bytes(s)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	return normalize.HasBlankLines(body)
 }

@@ -18,6 +18,9 @@ type source struct {
 	header  normalize.Header
 	matched map[string]string // canonical name -> header name
 	assume  event.Assumptions
+	// filtered says that the file has empty lines between rows, which have to be dropped on
+	// the way to the store.
+	filtered bool
 }
 
 // MissingError names the required columns that a file lacks.

@@ -6,7 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
 // HTTP is ClickHouse's HTTP port, for statements whose data is streamed to the server. The
@@ -19,11 +22,14 @@ type HTTP struct {
 	Client   *http.Client
 }
 
-// Insert streams body into stmt, which ends with FORMAT and the name of body's format.
-func (h HTTP) Insert(ctx context.Context, stmt string, body io.Reader) error {
+// Insert streams body into stmt, which ends with FORMAT and the name of body's format, under
+// the pinned settings and those given.
+func (h HTTP) Insert(ctx context.Context, stmt string, body io.Reader, settings map[string]any) error {
 	q := url.Values{"query": {stmt}}
-	for k, v := range h.Settings {
-		q.Set(k, fmt.Sprint(v))
+	for _, list := range []map[string]any{h.Settings, settings} {
+		for k, v := range list {
+			q.Set(k, fmt.Sprint(v))
+		}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(h.URL, "/")+"/?"+q.Encode(), body)
 	if err != nil {
@@ -45,12 +51,17 @@ func (h HTTP) Insert(ctx context.Context, stmt string, body io.Reader) error {
 		return fmt.Errorf("reading ClickHouse's answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-ClickHouse-Exception-Code") != "" {
-		return HTTPError{Code: resp.Header.Get("X-ClickHouse-Exception-Code"), Text: strings.TrimSpace(string(text))}
+		return httpError(resp.Header.Get("X-ClickHouse-Exception-Code"), strings.TrimSpace(string(text)))
 	}
 	return nil
 }
 
-// HTTPError is what ClickHouse answers to a refused statement.
-type HTTPError struct{ Code, Text string }
-
-func (e HTTPError) Error() string { return e.Text }
+// httpError makes of an answer the error that the native client would have made.
+func httpError(code, text string) error {
+	n, err := strconv.ParseInt(code, 10, 32)
+	if err != nil {
+		return fmt.Errorf("streaming to ClickHouse: %s", text)
+	}
+	text = strings.TrimPrefix(text, "Code: "+code+". DB::Exception: ")
+	return fmt.Errorf("streaming to ClickHouse: %w", &clickhouse.Exception{Code: int32(n), Name: "DB::Exception", Message: text})
+}
