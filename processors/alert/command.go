@@ -14,18 +14,18 @@ func stopCommand(n IdleNode) (command, warning string) {
 	}
 	switch provider := strings.ToLower(n.Provider); {
 	case strings.Contains(provider, "aws") || strings.Contains(provider, "amazon"):
-		return shell("aws", "ec2", "stop-instances", "--region", n.Region, "--instance-ids", last(id, "/")), "Volumes are still billed."
+		return shell("aws", "ec2", "stop-instances", "--region", n.Region, "--instance-ids", last(id)), "Volumes are still billed."
 	case strings.Contains(provider, "google") || strings.Contains(provider, "gcp"):
 		return gcpStop(n), "Disks are still billed."
 	case strings.Contains(provider, "azure") || strings.Contains(provider, "microsoft"):
 		return shell("az", "vm", "deallocate", "--ids", id), "Disks are still billed; a VM that is only stopped inside is billed in full."
 	case strings.Contains(provider, "runpod"):
-		return shell("runpodctl", "stop", "pod", last(id, "/")), "The pod's volume is still billed."
+		return shell("runpodctl", "stop", "pod", last(id)), "The pod's volume is still billed."
 	case strings.Contains(provider, "vast"):
-		return shell("vastai", "stop", "instance", last(id, "/")), "Storage is still billed until the instance is destroyed."
+		return shell("vastai", "stop", "instance", last(id)), "Storage is still billed until the instance is destroyed."
 	case strings.Contains(provider, "lambda"):
 		return shell("curl", "-X", "POST", "-u", "$LAMBDA_API_KEY:", "-H", "Content-Type: application/json",
-				"-d", `{"instance_ids":["`+last(id, "/")+`"]}`, "https://cloud.lambda.ai/api/v1/instance-operations/terminate"),
+				"-d", `{"instance_ids":["`+last(id)+`"]}`, "https://cloud.lambda.ai/api/v1/instance-operations/terminate"),
 			"Lambda instances cannot be stopped: this terminates it, and what is not on a file system is gone."
 	}
 	return "", ""
@@ -34,7 +34,7 @@ func stopCommand(n IdleNode) (command, warning string) {
 // gcpStop takes what it can from a full resource name such as
 // //compute.googleapis.com/projects/p/zones/z/instances/name.
 func gcpStop(n IdleNode) string {
-	name, zone, project := last(n.ResourceID, "/"), n.Zone, n.Account
+	name, zone, project := last(n.ResourceID), n.Zone, n.Account
 	parts := strings.Split(n.ResourceID, "/")
 	for i := 0; i+1 < len(parts); i++ {
 		switch parts[i] {
@@ -45,7 +45,7 @@ func gcpStop(n IdleNode) string {
 		}
 	}
 	if n.Name != "" {
-		name = last(n.Name, "/")
+		name = last(n.Name)
 	}
 	return shell("gcloud", "compute", "instances", "stop", name, "--zone", zone, "--project", project)
 }
@@ -88,4 +88,5 @@ func shell(words ...string) string {
 	return strings.Join(out, " ")
 }
 
-func last(s, sep string) string { return s[strings.LastIndex(s, sep)+1:] }
+// last is what stands behind the last slash: resource ids are paths at some providers.
+func last(s string) string { return s[strings.LastIndex(s, "/")+1:] }

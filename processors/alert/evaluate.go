@@ -175,7 +175,7 @@ func (e *Evaluator) store(ctx context.Context, changed []stored, known map[strin
 			errs = append(errs, err)
 			continue
 		}
-		_, err := e.keep.put(ctx, s)
+		err := e.keep.put(ctx, s)
 		if errors.Is(err, errTaken) {
 			e.log.DebugContext(ctx, "alert was written by another", slog.String("alert", s.Key()))
 			continue

@@ -126,7 +126,6 @@ func (w *world) events() []event.Event {
 }
 
 type fakeFacts struct {
-	mu    sync.Mutex
 	idle  alert.IdleFacts
 	spend func(alert.SpendQuestion) alert.Spend
 	fail  error

@@ -69,23 +69,23 @@ func (k keep) all(ctx context.Context) (map[string]stored, error) {
 var errTaken = errors.New("another evaluator wrote this alert")
 
 // put writes an instance if nobody else has since it was read; an empty State deletes it.
-func (k keep) put(ctx context.Context, s stored) (uint64, error) {
+func (k keep) put(ctx context.Context, s stored) error {
 	if s.State == "" {
 		if s.revision == 0 {
-			return 0, nil
+			return nil
 		}
-		return 0, taken(k.kv.Purge(ctx, s.Key(), jetstream.LastRevision(s.revision)))
+		return taken(k.kv.Purge(ctx, s.Key(), jetstream.LastRevision(s.revision)))
 	}
 	data, err := json.Marshal(s.Instance)
 	if err != nil {
-		return 0, fmt.Errorf("encoding alert: %w", err)
+		return fmt.Errorf("encoding alert: %w", err)
 	}
 	if s.revision == 0 {
-		rev, err := k.kv.Create(ctx, s.Key(), data)
-		return rev, taken(err)
+		_, err = k.kv.Create(ctx, s.Key(), data)
+		return taken(err)
 	}
-	rev, err := k.kv.Update(ctx, s.Key(), data, s.revision)
-	return rev, taken(err)
+	_, err = k.kv.Update(ctx, s.Key(), data, s.revision)
+	return taken(err)
 }
 
 func taken(err error) error {
@@ -113,7 +113,7 @@ func (k keep) change(ctx context.Context, key string, f func(*Instance)) error {
 			return fmt.Errorf("reading alert %s: %w", key, err)
 		}
 		f(&s.Instance)
-		if _, err = k.put(ctx, s); !errors.Is(err, errTaken) {
+		if err = k.put(ctx, s); !errors.Is(err, errTaken) {
 			return err
 		}
 	}

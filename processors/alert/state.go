@@ -22,7 +22,7 @@ const (
 type Bounds struct{ FireAt, ClearBelow money.Decimal }
 
 // Judge says what a value asks for. Both are false in between.
-func (b Bounds) Judge(v money.Decimal) (fire, clear bool) {
+func (b Bounds) Judge(v money.Decimal) (fire, over bool) {
 	return v.GreaterThanOrEqual(b.FireAt), v.LessThan(b.ClearBelow)
 }
 

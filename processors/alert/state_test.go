@@ -25,9 +25,9 @@ func TestFlappingAroundAThreshold(t *testing.T) {
 	var i alert.Instance
 	var got []string
 	for index, v := range in.Values {
-		fire, clear := bounds.Judge(decimal.NewFromInt(v))
+		fire, over := bounds.Judge(decimal.NewFromInt(v))
 		before := i
-		i = i.Step(alert.Reading{Fire: fire, Clear: clear}, 0, friday.Add(time.Duration(index)*time.Minute))
+		i = i.Step(alert.Reading{Fire: fire, Clear: over}, 0, friday.Add(time.Duration(index)*time.Minute))
 		if i.Fired != nil && i.FiredAt != before.FiredAt {
 			got = append(got, fmt.Sprintf("%d %d FIRE", index, v))
 			i.Fired.Published, i.Fired.SentAt = true, friday
