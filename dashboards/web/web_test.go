@@ -66,7 +66,7 @@ func serve(t *testing.T, db driver.Conn) *httptest.Server {
 	return s
 }
 
-func get(t *testing.T, s *httptest.Server, method, path string) (*http.Response, string) {
+func get(t *testing.T, s *httptest.Server, method, path string) (answer, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 	if err != nil {
@@ -81,7 +81,12 @@ func get(t *testing.T, s *httptest.Server, method, path string) (*http.Response,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(body)
+	return answer{resp.StatusCode, resp.Header}, string(body)
+}
+
+type answer struct {
+	StatusCode int
+	Header     http.Header
 }
 
 var (
