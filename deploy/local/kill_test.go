@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/idlewatt/idlewatt/deploy/local"
 )
 
 const acknowledged = 20

@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/idlewatt/idlewatt/deploy/local"
 )
 
 func TestStartServesAndStops(t *testing.T) {

@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/deploy/local/localtest"
-	"go.uber.org/goleak"
 )
 
 const (

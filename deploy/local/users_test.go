@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+
 	"github.com/idlewatt/idlewatt/deploy/local"
 )
 
