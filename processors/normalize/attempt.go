@@ -98,7 +98,7 @@ func (a *attempt) write(ctx context.Context) error {
 
 // table returns the table expression an object is read through and the expression of a
 // row's number, counted from 1.
-func (p *Processor) table(s source, _ int) (from, row string) {
+func (p *Processor) table(s source) (from, row string) {
 	name := formatName(s.object)
 	if p.streams(s) {
 		return fmt.Sprintf("input(%s)", literal(s.structure())), "rowNumberInAllBlocks() + 1"
@@ -161,7 +161,7 @@ func (a *attempt) insertOnce(ctx context.Context, s source) error {
 	if err != nil {
 		return err
 	}
-	from, row := a.p.table(s, 0)
+	from, row := a.p.table(s)
 	stmt := a.statement(s, from, row, cols)
 	if a.p.streams(s) {
 		return a.p.stream(ctx, s, stmt)

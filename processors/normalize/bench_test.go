@@ -94,7 +94,7 @@ func (x *bench) engine(b *testing.B, format, path string) time.Duration {
 	must(b, err)
 	must(b, x.db.Exec(x.ctx, "CREATE TABLE IF NOT EXISTS idlewatt_store.charges_engine AS idlewatt_store.charges"))
 	must(b, x.db.Exec(x.ctx, "TRUNCATE TABLE idlewatt_store.charges_engine"))
-	from, row := x.p.table(a.sources[0], 0)
+	from, row := x.p.table(a.sources[0])
 	stmt := strings.Replace(a.statement(a.sources[0], from, row, cols), "idlewatt_store.charges ", "idlewatt_store.charges_engine ", 1)
 	began := time.Now()
 	must(b, x.db.Exec(clickhouse.Context(x.ctx, clickhouse.WithSettings(loadSettings())), stmt))

@@ -57,7 +57,7 @@ func (p *Processor) explain(ctx context.Context, s source, cause error) error {
 
 // firstFault fills in row, column and reason of the first bad cell.
 func (p *Processor) firstFault(ctx context.Context, s source, e *RefusedError) (found bool, err error) {
-	from, row := p.table(s, 0)
+	from, row := p.table(s)
 	query := explainSQL(s, from, row)
 	if p.streams(s) {
 		// What is streamed can only be inserted: into a table of its own.
