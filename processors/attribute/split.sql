@@ -26,10 +26,14 @@ WITH
         WHERE r.ResourceId IN (SELECT Resource FROM bill)),
     -- Level one: the charge over its hours, by the hours in which the machine is known to have run.
     hourly AS (
-        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, n, hs[k] AS Hour, caps[k] AS cap, quality AS spread,
-            assumeNotNull({{split "hours" "w"}}[k]) AS Hours, {{split "ConsumedQuantity" "w"}}[k] AS Consumed, {{split "PricingQuantity" "w"}}[k] AS Priced,
-            {{split "ListCost" "w"}}[k] AS List, {{split "ContractedCost" "w"}}[k] AS Contracted,
-            {{split "EffectiveCost" "w"}}[k] AS Effective, {{split "BilledCost" "w"}}[k] AS Billed
+        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, Hour, quality AS spread, assumeNotNull(h_) AS Hours, q_ AS Consumed, p_ AS Priced,
+            l_ AS List, c_ AS Contracted, e_ AS Effective, b_ AS Billed
+        FROM
+        (
+        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, hs, w, quality,
+            {{split "hours" "w"}} AS hours_, {{split "ConsumedQuantity" "w"}} AS consumed_, {{split "PricingQuantity" "w"}} AS priced_,
+            {{split "ListCost" "w"}} AS list_, {{split "ContractedCost" "w"}} AS contracted_,
+            {{split "EffectiveCost" "w"}} AS effective_, {{split "BilledCost" "w"}} AS billed_
         FROM
         (
             SELECT *, arraySum(caps) AS total, arraySum(arrayMap((c, o) -> if(o, c, 0), caps, known)) AS ran,
@@ -54,8 +58,9 @@ WITH
                 GROUP BY ALL
             )
         )
-        ARRAY JOIN arrayEnumerate(hs) AS k
-        WHERE w[k] > 0),
+        )
+        ARRAY JOIN hs AS Hour, w AS part, hours_ AS h_, consumed_ AS q_, priced_ AS p_, list_ AS l_, contracted_ AS c_, effective_ AS e_, billed_ AS b_
+        WHERE part > 0),
     -- The machine's billed GPU time in an hour, over all charges that bill that same time.
     timed AS (
         SELECT *, greatest(s, Hour) AS cs, least(e, Hour + INTERVAL 1 HOUR) AS ce,
@@ -110,8 +115,7 @@ SELECT {base: UInt64} + toUInt64(Day - {first: Date}), {load: UInt64}, x_Object,
         what.1 = 'unallocated_idle', 'unallocated_idle', what.1 = 'unavailable', 'unavailable', 'unobserved') AS kind,
     multiIf(what.18 = 'scheduled', 'scheduled', what.18 = 'unobserved', 'none', got > owed, 'scaled', spread != '', spread, 'observed'),
     what.1, what.2, what.3, what.4, what.5, what.6, what.7, what.8, what.9, what.10, what.11, what.12, what.13, what.14, what.15, what.16, what.17,
-    assumeNotNull(hours_parts[k]), consumed_parts[k], priced_parts[k], list_parts[k], contracted_parts[k], effective_parts[k],
-    assumeNotNull(billed_parts[k])
+    assumeNotNull(h_), q_, p_, l_, c_, e_, assumeNotNull(b_)
 FROM
 (
     SELECT *, {{split "Hours" "weights"}} AS hours_parts, {{split "Consumed" "weights"}} AS consumed_parts,
@@ -120,4 +124,5 @@ FROM
         {{split "Billed" "weights"}} AS billed_parts
     FROM weighed
 )
-ARRAY JOIN arrayEnumerate(weights) AS k, all_whats AS what
+ARRAY JOIN arrayEnumerate(weights) AS k, all_whats AS what, hours_parts AS h_, consumed_parts AS q_, priced_parts AS p_, list_parts AS l_,
+    contracted_parts AS c_, effective_parts AS e_, billed_parts AS b_

@@ -7,8 +7,8 @@ GROUP BY BillingPeriodStart, BillingCurrency, x_Project, x_Team, x_Environment
 -- Charges longer than a day are spread over the days they cover, by time, exactly: ends are
 -- exclusive, days are those of the reporting time zone and have 23, 24 or 25 hours.
 CREATE OR REPLACE VIEW idlewatt.allocations_daily DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
-SELECT * EXCEPT (BilledCost, EffectiveCost, d, s, e, n, days, spans, billed, effective),
-    days[d] AS Day, billed[d] AS BilledCost, effective[d] AS EffectiveCost
+SELECT * EXCEPT (BilledCost, EffectiveCost, s, e, n, days, spans, billed, effective, Day, billed_, effective_),
+    Day, assumeNotNull(billed_) AS BilledCost, effective_ AS EffectiveCost
 FROM
 (
     SELECT *, {{split "BilledCost" "spans"}} AS billed, {{split "EffectiveCost" "spans"}} AS effective
@@ -23,7 +23,7 @@ FROM
         FROM idlewatt.allocations
     )
 )
-ARRAY JOIN arrayEnumerate(days) AS d
+ARRAY JOIN days AS Day, billed AS billed_, effective AS effective_
 ;;
 CREATE OR REPLACE VIEW idlewatt.project_costs_daily DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT Day, BillingCurrency, x_Project, x_Team, x_Environment,
