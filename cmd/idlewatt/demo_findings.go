@@ -47,6 +47,7 @@ channels:
   demo: {slack: {webhook_url_env: IDLEWATT_DEMO_WEBHOOK}}
 rules:
   - {name: idle nodes, kind: idle_gpu, channel: demo}
+  - {name: llm-train budget, kind: budget, channel: demo, scope: {project: llm-train}, amount: 55000, currency: USD, thresholds: [50, 80, 100], max_age: 8760h}
 `
 
 // demoAlert shows the message that would have gone out on the Saturday morning.
@@ -55,25 +56,9 @@ func (a *app) demoAlert(month demo.Month) error {
 	if err != nil {
 		return fmt.Errorf("reading the demo's rules: %w", err)
 	}
-	kept := &keeper{}
-	ev, err := alert.New(a.ctx, alert.Options{
-		JS: a.js, Facts: alert.NewClickHouse(a.db.Conn), Rules: rules, Notifiers: map[string]notify.Notifier{"demo": kept}, Now: a.now, Log: a.log,
-	})
-	if err != nil {
-		return err
-	}
 	morning := month.Weekend.From.Add(15 * time.Hour).Truncate(time.Hour)
-	if err := ev.Evaluate(a.ctx, morning); err != nil {
-		return fmt.Errorf("judging the demo's rules: %w", err)
-	}
 	fmt.Fprintf(a.out, "\nWhat Slack would have shown on %s\n", morning.Format("Mon 2006-01-02 15:04 UTC"))
-	for _, m := range kept.messages {
-		fmt.Fprintf(a.out, "  | %s\n", m.Heading)
-		for _, s := range m.Sections {
-			printSection(a, s)
-		}
-	}
-	return nil
+	return a.preview(rules, morning)
 }
 
 func printSection(a *app, s notify.Section) {

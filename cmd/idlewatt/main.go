@@ -12,11 +12,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/idlewatt/idlewatt/dashboards/query"
+	"github.com/idlewatt/idlewatt/dashboards/report"
 	"github.com/idlewatt/idlewatt/deploy/local"
 )
 
@@ -39,6 +42,13 @@ type cli struct {
 	CheckConfig checkConfigCmd `cmd:"" help:"Check a configuration file. Example: idlewatt check-config idlewatt.yaml"`
 	Docs        docsCmd        `cmd:"" help:"Print documentation made from the code. Example: idlewatt docs schema"`
 	Version     versionCmd     `cmd:"" help:"Print the version. Example: idlewatt version"`
+}
+
+// useData takes the data directory of a configuration, unless the command line names one.
+func (e *env) useData(l *loaded) {
+	if l.Data != "" && e.data == defaultData {
+		e.data = l.Data
+	}
 }
 
 // usageError is wrong usage or configuration: exit code 2.
@@ -75,7 +85,10 @@ func run(args []string, out, errOut io.Writer) int {
 	parser, err := kong.New(&c, kong.Name("idlewatt"),
 		kong.Description("Every GPU dollar, to the job that spent it or the hour that wasted it."),
 		kong.Writers(out, errOut), kong.UsageOnError(), kong.Exit(func(n int) { code = n }),
-		kong.Vars{"formats": formatNames()})
+		kong.Vars{
+			"formats": formatNames(), "reports": strings.Join(report.Names(), ", "),
+			"report_formats": strings.Join(report.Formats(), ", "), "dimensions": strings.Join(query.Dimensions(), ", "),
+		})
 	if err != nil {
 		fmt.Fprintln(errOut, "idlewatt:", err)
 		return 2

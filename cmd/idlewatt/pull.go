@@ -19,9 +19,7 @@ func (c *pullCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.Data != "" && e.data == "./idlewatt-data" {
-		e.data = l.Data
-	}
+	e.useData(l)
 	var chosen []ingest.Source
 	for _, s := range l.sources {
 		if len(c.Sources) == 0 || slices.Contains(c.Sources, s.Name) {

@@ -23,6 +23,7 @@ import (
 //	ask SQL ROW...      idlewatt query SQL must answer exactly these rows, columns joined by |
 //	case NAME           write the files of a handed case that has to be put into a feed's form
 //	damage HOW FROM TO  copy a file and damage it
+//	pack HOW FROM TO    gzip, zstd or parquet of a CSV
 func TestScript(t *testing.T) {
 	library, err := local.FindLibrary()
 	if err != nil {
@@ -43,7 +44,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"up": up, "ask": ask, "case": writeCase, "damage": damage,
+			"up": up, "ask": ask, "case": writeCase, "damage": damage, "pack": pack,
 			"ok":    func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, 0, args) },
 			"fails": func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, 1, args) },
 			"usage": func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, 2, args) },
@@ -127,10 +128,11 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // damage copies a file as a broken transfer would: `cut N` keeps the first N bytes (from the
-// end, if negative), `swap OLD NEW` replaces the first such text, `append TEXT` adds text.
+// end, if negative), `hole N` takes out 40 bytes from the Nth on, `swap OLD NEW` replaces the
+// first such text, `append TEXT` adds text.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
-		ts.Fatalf("usage: damage cut N FROM TO | swap OLD NEW FROM TO | append TEXT FROM TO")
+		ts.Fatalf("usage: damage cut N FROM TO | hole N FROM TO | swap OLD NEW FROM TO | append TEXT FROM TO")
 	}
 	how, from, to := args[0], args[len(args)-2], args[len(args)-1]
 	b, err := os.ReadFile(ts.MkAbs(from))
@@ -143,6 +145,10 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 			n += len(b)
 		}
 		b = b[:n]
+	case "hole":
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		b = append(b[:n:n], b[n+40:]...)
 	case "swap":
 		if !strings.Contains(string(b), args[1]) {
 			ts.Fatalf("%s does not hold %q", from, args[1])

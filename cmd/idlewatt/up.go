@@ -32,9 +32,7 @@ func (c *upCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
-	if l.Data != "" && e.data == "./idlewatt-data" {
-		e.data = l.Data
-	}
+	e.useData(l)
 	return e.serve(l, nil)
 }
 
@@ -131,8 +129,12 @@ func (a *app) door(l *loaded) (*http.Server, net.Listener, string, error) {
 	if err := a.engines.Announce(ln.Addr().String(), token); err != nil {
 		return nil, nil, "", fmt.Errorf("announcing the page: %w", err)
 	}
+	page, err := a.page()
+	if err != nil {
+		return nil, nil, "", err
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/", a.page(l))
+	mux.Handle("/", page)
 	mux.Handle("/v1/events", ingest.Door{Publisher: a.publisher(), Token: token, Check: eventfile.Check})
 	mux.Handle("GET /metrics", a.metrics.handler(a))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -94,8 +94,10 @@ func (e *Evaluator) publish(ctx context.Context, known map[string]stored) error 
 			if err != nil {
 				return err
 			}
-			if err := bus.Publish(ctx, e.js, ev); err != nil {
-				return err
+			if !e.preview {
+				if err := bus.Publish(ctx, e.js, ev); err != nil {
+					return err
+				}
 			}
 			err = e.mark(ctx, item{key: key, over: over, Outgoing: *o}, func(o *Outgoing) { o.Published = true })
 			if err != nil {

@@ -27,6 +27,9 @@ type Options struct {
 	Notifiers map[string]notify.Notifier
 	Now       func() time.Time
 	Log       *slog.Logger
+	// Preview names another bucket to remember in, and publishes nothing: to see what would
+	// be sent without touching what was. Empty for the real thing.
+	Preview string
 }
 
 // Evaluator runs the rules. Several may run on one cluster: each alert is written by one of
@@ -39,6 +42,7 @@ type Evaluator struct {
 	notifiers map[string]notify.Notifier
 	now       func() time.Time
 	log       *slog.Logger
+	preview   bool
 
 	sending sync.Mutex // one delivery round at a time
 }
@@ -59,11 +63,11 @@ func New(ctx context.Context, o Options) (*Evaluator, error) {
 	if o.Rules.Zone == nil {
 		o.Rules.Zone = time.UTC
 	}
-	k, err := openKeep(ctx, o.JS)
+	k, err := openKeep(ctx, o.JS, o.Preview)
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{js: o.JS, keep: k, facts: o.Facts, rules: o.Rules, notifiers: o.Notifiers, now: o.Now, log: o.Log}, nil
+	return &Evaluator{js: o.JS, keep: k, facts: o.Facts, rules: o.Rules, notifiers: o.Notifiers, now: o.Now, log: o.Log, preview: o.Preview != ""}, nil
 }
 
 // Run evaluates every interval until ctx ends; it returns nil then. A pass that fails is
@@ -197,8 +201,19 @@ func unchanged(s stored, known map[string]stored) (bool, error) {
 }
 
 // List returns every alert that is remembered, newest first.
-func (e *Evaluator) List(ctx context.Context) ([]Instance, error) {
-	known, err := e.keep.all(ctx)
+func (e *Evaluator) List(ctx context.Context) ([]Instance, error) { return e.keep.list(ctx) }
+
+// Remembered returns every alert that the bus remembers, newest first, without any rules.
+func Remembered(ctx context.Context, js jetstream.JetStream) ([]Instance, error) {
+	k, err := openKeep(ctx, js, "")
+	if err != nil {
+		return nil, err
+	}
+	return k.list(ctx)
+}
+
+func (k keep) list(ctx context.Context) ([]Instance, error) {
+	known, err := k.all(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ type IdleNode struct {
 	Node         string         `json:"node"`
 	GPUModel     string         `json:"gpu_model"`
 	GPUCount     uint64         `json:"gpu_count"`
+	NodeGPUs     uint64         `json:"node_gpus,omitempty"` // of the whole machine; 0 is not known
 	IdleSince    time.Time      `json:"idle_since"`
 	SeenUntil    time.Time      `json:"seen_until"`
 	State        string         `json:"state"`
@@ -76,6 +77,9 @@ type IdleNode struct {
 
 // subject is the node's natural key.
 func (n IdleNode) subject() string { return n.ResourceID + "\x00" + n.Node }
+
+// whole reports whether every GPU of the machine is idle: only then may it be stopped.
+func (n IdleNode) whole() bool { return n.GPUCount >= n.NodeGPUs }
 
 // name is what people call the node.
 func (n IdleNode) name() string {
@@ -116,7 +120,7 @@ const idleSQL = `SELECT ifNull(ResourceId, '') AS ResourceId, Node, ifNull(x_Gpu
     x_ChargeStatus != 'billed' AS Estimated, ifNull(x_PricingModel, '') AS Pricing, Owner, OwnerConfidence,
     ifNull(x_Project, '') AS Project, ifNull(x_Team, '') AS Team, LastJobId, toFloat64(Coverage) AS Cover,
     toFloat64(EngineMax) AS Engine, toFloat64(MeanPowerW) AS Power, ifNull(ServiceProviderName, '') AS Provider,
-    coalesce(SubAccountId, BillingAccountId, '') AS Account, ifNull(RegionId, '') AS Region
+    coalesce(SubAccountId, BillingAccountId, '') AS Account, ifNull(RegionId, '') AS Region, NodeGpus
 FROM idlewatt_store.idle_at(at = toDateTime64({at:String}, 3, 'UTC'))
 ORDER BY Node, ResourceId, GpuCount DESC, State, Owner`
 
@@ -160,7 +164,7 @@ func scanIdle(rows driver.Rows) (IdleNode, error) {
 	var estimated uint8
 	err := rows.Scan(&n.ResourceID, &n.Node, &n.GPUModel, &n.GPUCount, &n.IdleSince, &n.SeenUntil, &n.State, &n.Cause,
 		&cost, &perHour, &avoidable, &n.Currency, &estimated, &n.PricingModel, &n.Owner, &n.Confidence, &n.Project, &n.Team,
-		&n.LastJobID, &n.Coverage, &n.EngineMax, &n.MeanPowerW, &n.Provider, &n.Account, &n.Region)
+		&n.LastJobID, &n.Coverage, &n.EngineMax, &n.MeanPowerW, &n.Provider, &n.Account, &n.Region, &n.NodeGPUs)
 	if err != nil {
 		return n, err
 	}

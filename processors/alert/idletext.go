@@ -66,7 +66,7 @@ func idleNotice(n IdleNode, zone *time.Location, now time.Time) Notice {
 	if free := freeCommand(n); free != "" {
 		out.Sections = append(out.Sections, notify.Section{Title: "To free the GPUs", Code: free})
 	}
-	if command, warning := stopCommand(n); command != "" {
+	if command, warning := stopCommand(n); command != "" && n.whole() {
 		title := "To stop paying"
 		if n.Avoidable != nil && !n.Avoidable.IsPositive() {
 			title = "To stop it, though it saves nothing now"
@@ -172,6 +172,9 @@ func savingSentence(n IdleNode, zone *time.Location, now time.Time) string {
 	until := nextMonday(now.In(zone))
 	by := until.Format("Monday 15:04 (2 Jan, MST)")
 	switch {
+	case !n.whole():
+		return fmt.Sprintf("%d of this machine's %d GPUs are idle: it cannot be stopped without ending what the others do. Move that work, or give these GPUs some.",
+			n.GPUCount, n.NodeGPUs)
 	case n.Avoidable == nil || n.CostPerHour == nil:
 		return "What stopping would save is unknown: no rate for this machine."
 	case !n.Avoidable.IsPositive():

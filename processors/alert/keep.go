@@ -22,10 +22,15 @@ type stored struct {
 	revision uint64
 }
 
-func openKeep(ctx context.Context, js jetstream.JetStream) (keep, error) {
-	kv, err := js.KeyValue(ctx, bus.BucketAlerts)
+// openKeep opens the alerts' bucket, or the one that a preview brings.
+func openKeep(ctx context.Context, js jetstream.JetStream, preview string) (keep, error) {
+	name := bus.BucketAlerts
+	if preview != "" {
+		name = preview
+	}
+	kv, err := js.KeyValue(ctx, name)
 	if err != nil {
-		return keep{}, fmt.Errorf("opening bucket %s: %w", bus.BucketAlerts, err)
+		return keep{}, fmt.Errorf("opening bucket %s: %w", name, err)
 	}
 	// What was forgotten leaves a marker behind; one start is often enough to sweep them.
 	if err := kv.PurgeDeletes(ctx, jetstream.DeleteMarkersOlderThan(markersKept)); err != nil {

@@ -105,8 +105,8 @@ const costColumns = `    sum(a.BilledCost) AS BilledCost, sum(a.EffectiveCost) A
     sumIf(ifNull(a.EffectiveCost, 0), x_ChargeStatus = 'estimated') AS EstimatedCost,
     sum(a.EffectiveCost) AS x_ChargedCost`
 
-// inForce returns the time zone that the views were last made for.
-func inForce(ctx context.Context, db *sql.DB) (string, error) {
+// TimeZone returns the reporting time zone that the views were last made for, or UTC.
+func TimeZone(ctx context.Context, db *sql.DB) (string, error) {
 	var tz string
 	row := db.QueryRowContext(ctx, "SELECT argMax(Value, Version) FROM idlewatt_store.meta WHERE Key = 'time_zone'")
 	if err := row.Scan(&tz); err != nil {
@@ -121,7 +121,7 @@ func inForce(ctx context.Context, db *sql.DB) (string, error) {
 func applyViews(ctx context.Context, db *sql.DB, timeZone string) error {
 	if timeZone == "" {
 		var err error
-		if timeZone, err = inForce(ctx, db); err != nil {
+		if timeZone, err = TimeZone(ctx, db); err != nil {
 			return err
 		}
 	}

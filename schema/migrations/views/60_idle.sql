@@ -33,10 +33,11 @@ SELECT r.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS
     i.EngineMax AS EngineMax, i.MeanPowerW AS MeanPowerW, i.Resident AS Resident,
     if(a.Parts > 0, 'billed', 'estimated') AS x_ChargeStatus,
     t.ServiceProviderName AS ServiceProviderName, t.BillingAccountId AS BillingAccountId, t.SubAccountId AS SubAccountId, t.RegionId AS RegionId,
-    t.Rate AS Rate
+    t.Rate AS Rate, if(t.ResourceId != '' AND t.x_GpuCount > 0, toUInt64(ceil(toFloat64(assumeNotNull(t.x_GpuCount)))), n.Gpus) AS NodeGpus
 FROM (SELECT * FROM idlewatt_store.live_intervals WHERE State IN ('allocated_idle', 'unallocated_idle')) AS i
 LEFT ANY JOIN idlewatt_store.gpu_resources AS r ON r.Uuid = i.Uuid AND r.Node = i.Node
 LEFT ANY JOIN idlewatt_store.resource_rates AS t ON t.ResourceId = r.ResourceId
+LEFT ANY JOIN (SELECT Node, uniqExact(Uuid) AS Gpus FROM idlewatt_store.live_intervals GROUP BY Node) AS n ON n.Node = i.Node
 LEFT ANY JOIN
 (
     SELECT Uuid, Instance, IntervalStart, Owner, JobId, sum(GpuHours) AS GpuHours, sum(ifNull(EffectiveCost, 0)) AS Cost, count() AS Parts
@@ -76,7 +77,8 @@ SELECT p.ResourceId AS ResourceId, p.Node AS Node, any(p.x_GpuModel) AS x_GpuMod
     any(p.BillingCurrency) AS BillingCurrency, any(p.x_Project) AS x_Project, any(p.x_Team) AS x_Team,
     max(p.EngineMax) AS EngineMax, avg(p.MeanPowerW) AS MeanPowerW, any(p.x_ChargeStatus) AS x_ChargeStatus,
     any(p.ServiceProviderName) AS ServiceProviderName, any(p.BillingAccountId) AS BillingAccountId,
-    any(p.SubAccountId) AS SubAccountId, any(p.RegionId) AS RegionId, max(p.IntervalEnd) AS SeenUntil
+    any(p.SubAccountId) AS SubAccountId, any(p.RegionId) AS RegionId, max(p.IntervalEnd) AS SeenUntil,
+    max(p.NodeGpus) AS NodeGpus
 FROM
 (
     SELECT q.ResourceId AS ResourceId, q.Node AS Node, q.Uuid AS GpuUuid, q.State AS State, any(q.Cause) AS Cause,
@@ -87,7 +89,7 @@ FROM
         any(q.LastJobId) AS LastJobId, min(q.Coverage) AS Coverage, any(q.BillingCurrency) AS BillingCurrency,
         any(q.x_Project) AS x_Project, any(q.x_Team) AS x_Team, max(q.EngineMax) AS EngineMax, avg(q.MeanPowerW) AS MeanPowerW,
         any(q.x_ChargeStatus) AS x_ChargeStatus, any(q.ServiceProviderName) AS ServiceProviderName,
-        any(q.BillingAccountId) AS BillingAccountId, any(q.SubAccountId) AS SubAccountId, any(q.RegionId) AS RegionId, q.stretch AS stretch
+        any(q.BillingAccountId) AS BillingAccountId, any(q.SubAccountId) AS SubAccountId, any(q.RegionId) AS RegionId, max(q.NodeGpus) AS NodeGpus, q.stretch AS stretch
     FROM
     (
         SELECT *, least(End, {at: DateTime64(3, 'UTC')}) AS Till,
