@@ -324,7 +324,7 @@ func TestSpecExamplesWithImpossibleDates(t *testing.T) {
 		}
 		d := r.delivery(event.BillingDelivery{Format: "focus", Assume: event.Assumptions{Account: "spec", Currency: "USD"}}, r.put(name, csv))
 		out := r.load(Refused, d)
-		want := fmt.Sprintf("%s, row %d, column %q: cannot read 2023-02-01T30:00:00Z as a date or time", name, row, "ChargePeriodEnd")
+		want := fmt.Sprintf("%s, row %d, column %q: cannot read \"2023-02-01T30:00:00Z\" as a date or time", name, row, "ChargePeriodEnd")
 		if out.Message != want {
 			t.Errorf("got  %s\nwant %s", out.Message, want)
 		}

@@ -160,7 +160,7 @@ type VersionNeededError struct{ Scope, Live, Given string }
 
 func (e VersionNeededError) Error() string {
 	if e.Given != "" {
-		return fmt.Sprintf("scope %s is live with a version of another kind than %q; use times, or numbers, throughout", e.Scope, e.Given)
+		return fmt.Sprintf("scope %s is live with a version of another kind than --version %q; use times, or numbers, throughout", e.Scope, e.Given)
 	}
 	return fmt.Sprintf("scope %s has a different live load: say with --version which is newer (a time or a number; the provider's, never the order of arrival)", e.Scope)
 }

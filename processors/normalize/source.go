@@ -37,8 +37,12 @@ func (e MissingError) Error() string {
 	if len(have) > 8 {
 		have, more = have[:8], fmt.Sprintf(" and %d more", len(e.Have)-8)
 	}
-	return fmt.Sprintf("%s: not a whole %s file: required column %s missing; it has %s%s%s",
-		e.File, e.Format, strings.Join(quoted(e.Columns), ", "), strings.Join(quoted(have), ", "), more, e.Hint)
+	word := "column"
+	if len(e.Columns) > 1 {
+		word = "columns"
+	}
+	return fmt.Sprintf("%s: not a whole %s file: required %s %s missing; it has %s%s%s",
+		e.File, e.Format, word, strings.Join(quoted(e.Columns), ", "), strings.Join(quoted(have), ", "), more, e.Hint)
 }
 
 func quoted(names []string) []string {

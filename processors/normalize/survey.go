@@ -2,6 +2,7 @@ package normalize
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,7 +56,7 @@ func (a *attempt) survey(ctx context.Context) error {
 			return fmt.Errorf("adding up the load: %w", err)
 		}
 		if err := money.Check(b); err != nil {
-			return runtime.Permanent(fmt.Errorf("billed cost of %s in %s is %s: %w", name, currency, billed, err))
+			return runtime.Permanent(a.tooMuch(ctx, fmt.Errorf("billed cost of %s in %s is %s: %w", name, currency, billed, err)))
 		}
 		e, r := decimal.RequireFromString(effective), decimal.RequireFromString(residue)
 		s.Billed[currency], s.Effective[currency], s.Residue = b, e, s.Residue.Add(r)
@@ -64,6 +65,17 @@ func (a *attempt) survey(ctx context.Context) error {
 		return fmt.Errorf("adding up the load: %w", err)
 	}
 	return a.surveyDoors(ctx)
+}
+
+// tooMuch names the row whose amount is too large, if it is one row's fault.
+func (a *attempt) tooMuch(ctx context.Context, sum error) error {
+	for _, s := range a.sources {
+		var e RefusedError
+		if err := a.p.explain(ctx, s, sum); errors.As(err, &e) && e.Row > 0 {
+			return e
+		}
+	}
+	return sum
 }
 
 func (a *attempt) scope(name string, load uint64) *Scope {

@@ -56,7 +56,7 @@ func csvHeader(path, compression string) (Header, error) {
 	defer f.Close() //nolint:errcheck // read only
 	r, err := Decompress(f, compression)
 	if err != nil {
-		return Header{}, fmt.Errorf("decompressing: %w", err)
+		return Header{}, fmt.Errorf("decompressing (is the file complete?): %w", err)
 	}
 	c := csv.NewReader(bufio.NewReader(r))
 	c.LazyQuotes = true
@@ -65,7 +65,7 @@ func csvHeader(path, compression string) (Header, error) {
 		return Header{}, errors.New("the file is empty: not even a header line")
 	}
 	if err != nil {
-		return Header{}, fmt.Errorf("reading header line: %w", err)
+		return Header{}, fmt.Errorf("reading header line (is the file complete?): %w", err)
 	}
 	h := Header{Rows: -1}
 	for i, name := range rec {
