@@ -56,7 +56,7 @@ func (p Puller) loop(ctx context.Context, s Source) error {
 		case err == nil:
 			failures = 0
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end was asked for
 		default:
 			failures++
 			pause = p.pauseAfter(s, failures, err)

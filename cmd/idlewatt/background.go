@@ -30,16 +30,20 @@ func (a *app) settle() error {
 	if a.attached {
 		return nil
 	}
-	p, err := a.pipeline(normalize.DefaultRules(), nil)
+	rules, err := normalize.RulesInForce(a.ctx, a.db)
+	if err != nil {
+		return err
+	}
+	p, err := a.pipeline(rules)
 	if err != nil {
 		return err
 	}
 	return p.settle(a)
 }
 
-// drainAll works off everything on the bus, bills included, with a configuration's rules.
-func (a *app) drainAll(l *loaded) error {
-	p, err := a.pipeline(l.rules, nil)
+// drainAll works off everything on the bus, bills included, with the given rules.
+func (a *app) drainAll(rules normalize.Rules) error {
+	p, err := a.pipeline(rules)
 	if err != nil {
 		return err
 	}

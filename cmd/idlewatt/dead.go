@@ -9,6 +9,7 @@ import (
 
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/processors/normalize"
+	"github.com/idlewatt/idlewatt/processors/normalize"
 )
 
 type deadCmd struct {

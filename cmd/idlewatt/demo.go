@@ -86,7 +86,7 @@ func (e *env) demoOnce(month demo.Month) (err error) {
 		return err
 	}
 	defer closing(a, &err)
-	p, err := a.pipeline(normalize.DefaultRules(), nil)
+	p, err := a.pipeline(normalize.DefaultRules())
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ SELECT arraySort(groupUniqArray(k)) AS keys FROM (SELECT arrayJoin(mapKeys(Tags)
 GROUP BY lower(replaceRegexpAll(trimBoth(k), '[^A-Za-z0-9]', '_')) HAVING length(keys) > 1 ORDER BY keys FORMAT PrettyCompactMonoBlock`},
 		{"Telemetry coverage of GPU spend", `
 SELECT c.BillingCurrency AS currency, round(sum(c.EffectiveCost), 2) AS gpu_spend,
-    round(sumIf(c.EffectiveCost, c.x_AllocationKind NOT IN ('unobserved')), 2) AS observed,
+    round(sumIf(ifNull(c.EffectiveCost, 0), c.x_AllocationKind NOT IN ('unobserved')), 2) AS observed,
     round(100 * toFloat64(observed) / greatest(toFloat64(gpu_spend), 0.000001), 1) AS percent
 FROM idlewatt.allocations AS c WHERE c.x_Source = {source} AND c.x_GpuHours > 0 AND c.x_AllocationKind != 'commitment_unused'
 GROUP BY currency FORMAT PrettyCompactMonoBlock`},
@@ -51,21 +51,36 @@ func (a *app) snippet(source string) error {
 	if err := a.query(sql, "TSVRaw", &b); err != nil {
 		return fmt.Errorf("looking at tag keys: %w", err)
 	}
-	keys := strings.Fields(b.String())
-	if len(keys) == 0 {
-		return nil
+	keys := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	var lines strings.Builder
+	for _, d := range []struct {
+		name  string
+		words []string
+	}{
+		{"project", []string{"project", "app", "application", "workload", "job"}},
+		{"team", []string{"team", "owner", "squad", "cost_center", "costcenter"}},
+		{"environment", []string{"environment", "env", "stage"}},
+	} {
+		if found := matching(keys, d.words); len(found) > 0 {
+			fmt.Fprintf(&lines, "  %s: [%s]\n", d.name, strings.Join(found, ", "))
+		}
 	}
-	pick := func(words ...string) string {
+	if lines.Len() > 0 {
+		fmt.Fprintf(a.out, "\nFor idlewatt.yaml:\ndimensions:\n%s", lines.String())
+	}
+	return nil
+}
+
+// matching returns, as YAML, the keys that are one of the words whatever their case, the
+// likelier words first; keys are sorted by money.
+func matching(keys, words []string) []string {
+	var out []string
+	for _, w := range words {
 		for _, k := range keys {
-			for _, w := range words {
-				if strings.EqualFold(strings.Trim(k, " "), w) {
-					return k
-				}
+			if strings.EqualFold(strings.TrimSpace(k), w) {
+				out = append(out, fmt.Sprintf("%q", "tag:"+k))
 			}
 		}
-		return keys[0]
 	}
-	fmt.Fprintf(a.out, "\nFor idlewatt.yaml:\ndimensions:\n  project: [\"tag:%s\"]\n  team: [\"tag:%s\"]\n  environment: [\"tag:%s\"]\n",
-		pick("project", "app", "application", "job", "workload"), pick("team", "owner", "cost_center", "costcenter"), pick("environment", "env", "stage"))
-	return nil
+	return out
 }

@@ -166,7 +166,11 @@ type deliveryRow struct {
 // processor runs here.
 func (a *app) awaitDelivery(id string, bar *progressBar) (deliveryRow, error) {
 	if !a.attached {
-		p, err := a.normalizer(normalize.DefaultRules(), func(_ string, rows uint64) { bar.set(rows) })
+		rules, err := normalize.RulesInForce(a.ctx, a.db)
+		if err != nil {
+			return deliveryRow{}, err
+		}
+		p, err := a.normalizer(rules, func(_ string, rows uint64) { bar.set(rows) })
 		if err != nil {
 			return deliveryRow{}, err
 		}

@@ -27,8 +27,8 @@ type pipeline struct {
 	consumers []runtime.Consumer // those that only store
 }
 
-func (a *app) pipeline(rules normalize.Rules, progress func(string, uint64)) (*pipeline, error) {
-	n, err := a.normalizer(rules, progress)
+func (a *app) pipeline(rules normalize.Rules) (*pipeline, error) {
+	n, err := a.normalizer(rules, nil)
 	if err != nil {
 		return nil, err
 	}

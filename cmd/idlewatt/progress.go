@@ -42,12 +42,12 @@ func (a *app) progress(objects []event.Object) *progressBar {
 func (p *progressBar) set(rows uint64) {
 	p.rows.Store(rows)
 	if p.bar != nil {
-		_ = p.bar.Set64(int64(rows)) //nolint:errcheck // a bar that cannot be drawn is no failure
+		_ = p.bar.Set64(int64(rows))
 	}
 }
 
 func (p *progressBar) done() {
 	if p.bar != nil {
-		_ = p.bar.Finish() //nolint:errcheck // a bar that cannot be drawn is no failure
+		_ = p.bar.Finish()
 	}
 }

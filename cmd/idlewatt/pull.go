@@ -44,7 +44,7 @@ func (c *pullCmd) Run(e *env) (err error) {
 		fmt.Fprintf(e.out, "%s: pulled\n", s.Name)
 	}
 	if !a.attached {
-		if err := a.drainAll(l); err != nil {
+		if err := a.drainAll(l.rules); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/ingest"
 	"github.com/idlewatt/idlewatt/processors/normalize"
+	"github.com/idlewatt/idlewatt/processors/normalize"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -43,7 +44,7 @@ func (e *env) serve(l *loaded, ready func(a *app, url string) error) (err error)
 		return err
 	}
 	defer closing(a, &err)
-	p, err := a.pipeline(l.rules, nil)
+	p, err := a.pipeline(l.rules)
 	if err != nil {
 		return err
 	}

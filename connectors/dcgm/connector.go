@@ -16,7 +16,7 @@ import (
 
 // Factory describes this connector. Its clock is the machine's.
 func Factory() connectors.Factory {
-	return factory(time.Now) //nolint:forbidigo // the connector's one clock, handed in from here
+	return factory(time.Now)
 }
 
 func factory(now func() time.Time) connectors.Factory {

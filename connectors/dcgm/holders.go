@@ -45,8 +45,8 @@ func (f *folder) holders(s *event.GPUSample, d *device) {
 // divide reads per-pod values. They are used only if they agree with the device: an exporter
 // that cannot map processes to pods prints 0 for each.
 func (f *folder) divide(s *event.GPUSample, d *device) {
-	work, hasWork := f.shares(s, d, utilization)
-	memory, hasMemory := f.shares(s, d, fbUsed)
+	work, hasWork := f.shares(d, utilization)
+	memory, hasMemory := f.shares(d, fbUsed)
 	if !hasWork && !hasMemory {
 		return
 	}
@@ -79,7 +79,7 @@ func (f *folder) divide(s *event.GPUSample, d *device) {
 }
 
 // shares sums one quantity per owner; ok only where the device's own value stands beside it.
-func (f *folder) shares(s *event.GPUSample, d *device, q quantity) (byOwner map[string]float64, ok bool) {
+func (f *folder) shares(d *device, q quantity) (byOwner map[string]float64, ok bool) {
 	own, pods := d.perPod(q)
 	if len(own) == 0 || len(pods) == 0 || d.conflict[q] {
 		return nil, false

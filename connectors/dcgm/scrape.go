@@ -40,7 +40,7 @@ func newClient(c *Config) (*client, error) {
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it always is one
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // it always is one
 	transport.TLSClientConfig = t
 	transport.MaxIdleConnsPerHost = 1
 	return &client{config: c, http: &http.Client{Transport: transport}}, nil
@@ -83,7 +83,7 @@ func (c *client) get(ctx context.Context, target, token string) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", target, err)
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // read only
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("asking %s: HTTP status %d", target, resp.StatusCode)
 	}

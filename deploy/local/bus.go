@@ -99,8 +99,8 @@ func freePorts(preferred ...int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}
-		defer func() { _ = listener.Close() }() // held until all are chosen, so that no two are the same
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		defer func() { _ = listener.Close() }()                    // held until all are chosen, so that no two are the same
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port) //nolint:errcheck // a TCP listener has a TCP address
 	}
 	return ports, nil
 }

@@ -77,7 +77,7 @@ func writeAndWait(dir string) error {
 			return err
 		}
 	}
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready")
 	_, err = io.Copy(io.Discard, os.Stdin) // ends only with the test
 	return err
 }

@@ -45,7 +45,7 @@ func TestFactsFromClickHouse(t *testing.T) {
 	engine, power := 0.0, 70.0
 	want := alert.IdleFacts{
 		Nodes: []alert.IdleNode{{
-			ResourceID: "i-1", Node: "trn-07", GPUModel: "H100", GPUCount: 1, IdleSince: friday.Add(-5 * time.Minute), SeenUntil: now,
+			ResourceID: "i-1", Node: "trn-07", GPUModel: "H100", GPUCount: 1, NodeGPUs: 1, IdleSince: friday.Add(-5 * time.Minute), SeenUntil: now,
 			State: "unallocated_idle", Cause: "no_job", CostSoFar: amount("8"), CostPerHour: amount("4"), Avoidable: amount("4"),
 			Currency: "USD", Estimated: true, PricingModel: "on_demand", LastJobID: "4711", Coverage: 1, EngineMax: &engine, MeanPowerW: &power,
 			Provider: "AWS", Account: "sub", Region: "us-east-1", Zone: "us-east-1a", Name: "trn-07",

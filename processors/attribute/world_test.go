@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 	must(t, bus.Ensure(ctx, js, 1))
 	db, err := store.Open(ctx, e.ClickHouseOptions)
 	must(t, err)
-	t.Cleanup(func() { _ = db.Close() }) //nolint:errcheck // the engine ends anyway
+	t.Cleanup(func() { _ = db.Close() })
 	must(t, migrations.Apply(ctx, db.SQL, "UTC"))
 	loads := store.NewLoads(time.Now)
 	return &world{ctx: ctx, t: t, db: db, js: js, loads: loads, p: New(Options{

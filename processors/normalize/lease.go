@@ -37,7 +37,7 @@ func (l leases) acquire(ctx context.Context, accounts []string) (release func(),
 	release = func() {
 		for _, h := range got {
 			// Only our own revision: if the lease ran out, it is another's now.
-			_ = l.kv.Purge(context.WithoutCancel(ctx), h.key, jetstream.LastRevision(h.rev)) //nolint:errcheck // it runs out by itself
+			_ = l.kv.Purge(context.WithoutCancel(ctx), h.key, jetstream.LastRevision(h.rev))
 		}
 	}
 	for _, a := range accounts {

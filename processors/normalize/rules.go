@@ -2,9 +2,12 @@ package normalize
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/idlewatt/idlewatt/processors/store"
 )
 
 // Rules say which tags name the project, team and environment of a charge. The first key
@@ -77,21 +80,41 @@ SELECT x_TagSet, any(Tags), any(ifNull(SubAccountId, '')) FROM idlewatt_store.ch
 	return nil
 }
 
+// RulesInForce returns the rules that the last running instance was configured with, or the
+// default ones: an import by hand goes by them too.
+func RulesInForce(ctx context.Context, db *store.DB) (Rules, error) {
+	var text string
+	if err := db.QueryRow(ctx, "SELECT argMax(Value, Version) FROM idlewatt_store.meta WHERE Key = 'dimension_rules'").Scan(&text); err != nil {
+		return Rules{}, fmt.Errorf("reading the rules in force: %w", err)
+	}
+	if text == "" {
+		return DefaultRules(), nil
+	}
+	var r Rules
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return Rules{}, fmt.Errorf("reading the rules in force: %w", err)
+	}
+	return r, nil
+}
+
 // ReapplyRules brings the dimensions of every tag set to the configured rules if they have
 // changed since the last start. Bills are not touched.
 func (p *Processor) ReapplyRules(ctx context.Context) error {
-	want := fmt.Sprintf("%q", p.Rules)
-	var have string
-	if err := p.db.QueryRow(ctx, "SELECT argMax(Value, Version) FROM idlewatt_store.meta WHERE Key = 'dimension_rules'").Scan(&have); err != nil {
-		return fmt.Errorf("reading the rules in force: %w", err)
+	have, err := RulesInForce(ctx, p.db)
+	if err != nil {
+		return err
 	}
-	if have == want {
+	want, err := json.Marshal(p.Rules)
+	if err != nil {
+		return fmt.Errorf("writing dimension rules: %w", err)
+	}
+	if was, err := json.Marshal(have); err == nil && string(was) == string(want) {
 		return nil
 	}
 	if err := p.db.Exec(ctx, p.Rules.dims("(SELECT * FROM idlewatt_store.tag_sets FINAL)", p.Loads.Next())); err != nil {
 		return fmt.Errorf("applying dimension rules: %w", err)
 	}
-	if err := p.db.Exec(ctx, "INSERT INTO idlewatt_store.meta (Key, Value) VALUES ('dimension_rules', ?)", want); err != nil {
+	if err := p.db.Exec(ctx, "INSERT INTO idlewatt_store.meta (Key, Value) VALUES ('dimension_rules', ?)", string(want)); err != nil {
 		return fmt.Errorf("recording the rules in force: %w", err)
 	}
 	return nil

@@ -114,7 +114,10 @@ func Drain(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Lo
 	run, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- c.loop(run, js, cons, log) }()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		<-done
+	}()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

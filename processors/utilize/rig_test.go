@@ -49,7 +49,7 @@ func newRig(t testing.TB) rig {
 	if err := bus.Ensure(t.Context(), js, 1); err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now //nolint:forbidigo // loads must grow while the test runs
+	now := time.Now
 	p, err := New(Options{
 		DB: db, JS: js, Loads: store.NewLoads(now), Now: now, Log: slog.New(slog.DiscardHandler), Pause: -1,
 		Every: 20 * time.Millisecond,
@@ -108,7 +108,7 @@ func (r rig) lines(query string, args ...any) []string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // read only
 	var out []string
 	for rows.Next() {
 		var s string

@@ -52,7 +52,7 @@ func (w *writer) nextLoad() uint64 {
 
 // add writes the rows of one card and day. Instances that had rows before and have none now
 // get a commit too, which leaves nothing visible of them.
-func (w *writer) add(ctx context.Context, uuid string, day time.Time, print uint64, rows []Row, before []string) error {
+func (w *writer) add(ctx context.Context, uuid string, day time.Time, fingerprint uint64, rows []Row, before []string) error {
 	loads := map[string]uint64{}
 	for _, i := range before {
 		loads[i] = 0
@@ -66,7 +66,7 @@ func (w *writer) add(ctx context.Context, uuid string, day time.Time, print uint
 	}
 	for _, i := range slices.Sorted(maps.Keys(loads)) {
 		loads[i] = w.nextLoad()
-		w.commits = append(w.commits, commit{uuid, i, day, loads[i], print})
+		w.commits = append(w.commits, commit{uuid, i, day, loads[i], fingerprint})
 	}
 	if w.batch == nil {
 		b, err := w.p.DB.PrepareBatch(ctx, insertIntervals, driver.WithReleaseConnection())

@@ -84,7 +84,7 @@ func HasBlankLines(r io.Reader) (bool, error) {
 			length = 0
 		}
 		if err != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // the end of the file
 		}
 	}
 }

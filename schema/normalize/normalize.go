@@ -157,7 +157,6 @@ func with(cols []Column, name string, change func(*Column)) []Column {
 	return cols
 }
 
-func required(c *Column)       { c.Required = true }
 func requiredFilled(c *Column) { c.Required, c.Filled = true, true }
 
 func assumable(flag string) func(*Column) {
