@@ -9,7 +9,6 @@ import (
 
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/processors/normalize"
-	"github.com/idlewatt/idlewatt/processors/normalize"
 )
 
 type deadCmd struct {
@@ -88,7 +87,11 @@ func (c *deadRetryCmd) Run(e *env) (err error) {
 		errs = append(errs, a.publisher().Retry(a.ctx, n))
 	}
 	if !a.attached {
-		errs = append(errs, a.drainAll(&loaded{rules: normalize.DefaultRules()}))
+		rules, err := normalize.RulesInForce(a.ctx, a.db)
+		if err == nil {
+			err = a.drainAll(rules)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

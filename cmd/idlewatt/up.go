@@ -16,7 +16,6 @@ import (
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/ingest"
 	"github.com/idlewatt/idlewatt/processors/normalize"
-	"github.com/idlewatt/idlewatt/processors/normalize"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 

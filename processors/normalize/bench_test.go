@@ -44,7 +44,7 @@ func newBench(b *testing.B) *bench {
 	must(b, bus.Ensure(ctx, js, 1))
 	db, err := store.Open(ctx, e.ClickHouseOptions)
 	must(b, err)
-	b.Cleanup(func() { _ = db.Close() }) //nolint:errcheck // the engine ends anyway
+	b.Cleanup(func() { _ = db.Close() })
 	must(b, migrations.Apply(ctx, db.SQL, ""))
 	loads := store.NewLoads(time.Now)
 	must(b, store.Prepare(ctx, db, loads))
