@@ -24,11 +24,13 @@ type live struct {
 	Load                                  uint64
 	Doors                                 []string
 	Start, End                            time.Time
+	Rows                                  uint64
+	Billed                                map[string]string // by currency, exact
 }
 
 const liveSQL = `
 SELECT Scope, argMax(Source, o), argMax(Dataset, o), max(o).1, max(o).2, argMax(Load, o) AS load, argMax(Doors, o),
-    argMax(PeriodStart, o), argMax(PeriodEnd, o)
+    argMax(PeriodStart, o), argMax(PeriodEnd, o), argMax(Rows, o), argMax(mapApply((k, v) -> (k, toString(v)), BilledCost), o)
 FROM (SELECT *, (Version, ContentHash) AS o FROM idlewatt_store.commits) GROUP BY Scope`
 
 func (p *Processor) liveScopes(ctx context.Context) ([]live, error) {
@@ -40,7 +42,7 @@ func (p *Processor) liveScopes(ctx context.Context) ([]live, error) {
 	var out []live
 	for rows.Next() {
 		var l live
-		if err := rows.Scan(&l.Scope, &l.Source, &l.Dataset, &l.Version, &l.Hash, &l.Load, &l.Doors, &l.Start, &l.End); err != nil {
+		if err := rows.Scan(&l.Scope, &l.Source, &l.Dataset, &l.Version, &l.Hash, &l.Load, &l.Doors, &l.Start, &l.End, &l.Rows, &l.Billed); err != nil {
 			return nil, fmt.Errorf("reading live loads: %w", err)
 		}
 		out = append(out, l)
@@ -149,6 +151,7 @@ func (a *attempt) commit(ctx context.Context) (Outcome, error) {
 	if err := a.insertCommits(ctx, wins, retired); err != nil {
 		return Outcome{}, err
 	}
+	a.tellRestated(ctx, wins, all)
 	if len(wins) < len(a.scopes) {
 		out.Message = fmt.Sprintf("%d of %d scopes keep a newer version that is live", len(a.scopes)-len(wins), len(a.scopes))
 	}

@@ -116,7 +116,9 @@ func Drain(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Lo
 	go func() { done <- c.loop(run, js, cons, log) }()
 	defer func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			log.WarnContext(ctx, "draining", slog.String("error", err.Error()))
+		}
 	}()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
