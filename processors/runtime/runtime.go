@@ -70,6 +70,9 @@ const ackWait = 30 * time.Second
 // not errors of Run: they are tried again or put aside.
 func Run(ctx context.Context, js jetstream.JetStream, c Consumer, log *slog.Logger) error {
 	cons, err := c.ensure(ctx, js)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // stopped before it began
+	}
 	if err != nil {
 		return err
 	}
