@@ -256,20 +256,19 @@ func TestTooManyPartsIsTriedAgain(t *testing.T) {
 	ctx := t.Context()
 	must(t, r.db.Exec(ctx, fmt.Sprintf("ALTER TABLE idlewatt_store.invoices MODIFY SETTING parts_to_throw_insert = %d, parts_to_delay_insert = 0", in.A.Settings["parts_to_throw_insert"])))
 	must(t, r.db.Exec(ctx, "SYSTEM STOP MERGES idlewatt_store.invoices"))
-	handle, refused, batch := r.c.Handle, 0, 0
-	r.c.Batch = 1
+	handle, refused := r.c.Handle, 0
+	r.c.Batch, r.c.MaxDeliver = 1, 100
 	r.c.Handle = func(ctx context.Context, b []runtime.Delivered) []error {
 		errs := handle(ctx, b)
 		if errs[0] != nil {
 			if !store.Temporary(errs[0]) {
 				t.Errorf("refused for good: %v", errs[0])
 			}
-			if refused++; refused == 3 {
+			if refused++; refused >= 3 {
 				must(t, r.db.Exec(ctx, "SYSTEM START MERGES idlewatt_store.invoices"))
 				must(t, r.db.Exec(ctx, "OPTIMIZE TABLE idlewatt_store.invoices FINAL"))
 			}
 		}
-		batch = max(batch, len(b))
 		return errs
 	}
 	for _, n := range in.A.Rows {
