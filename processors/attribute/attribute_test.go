@@ -146,7 +146,7 @@ func book(seed uint64) ([]charge, []interval) {
 	for m := range 5 {
 		node := fmt.Sprintf("node-%d-%d", seed, m)
 		gpus := []int64{1, 2, 8}[r.IntN(3)]
-		for range 12 {
+		for range 8 {
 			start := at(1+r.IntN(20), r.IntN(23), []int{0, 0, 20}[r.IntN(3)])
 			end := start.Add([]time.Duration{time.Hour, time.Hour, 25 * time.Minute, 24 * time.Hour, 9 * 24 * time.Hour}[r.IntN(5)])
 			hours := decimal.NewFromInt(int64(end.Sub(start)/time.Minute)).DivRound(decimal.NewFromInt(60), 18).Mul(decimal.NewFromInt(int64(1+r.IntN(100)))).DivRound(decimal.NewFromInt(100), 18)
@@ -191,7 +191,7 @@ FROM idlewatt_store.gpu_charges AS c
 LEFT JOIN (SELECT ChargeLoad, ChargeRow, sum(BilledCost) AS b, sum(EffectiveCost) AS e, sum(ListCost) AS l, sum(ConsumedQuantity) AS q, sum(GpuHours) AS h
     FROM idlewatt_store.live_allocations GROUP BY ChargeLoad, ChargeRow) AS a ON a.ChargeLoad = c.x_Load AND a.ChargeRow = c.x_Row
 WHERE toString((c.BilledCost, c.EffectiveCost, c.ListCost, c.ConsumedQuantity, c.x_GpuHours)) != toString((a.b, a.e, a.l, a.q, a.h))`
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		charges, seen := book(seed)
 		scope := fmt.Sprintf("s%d/cur/2026-10", seed)
 		w.observe(seen)

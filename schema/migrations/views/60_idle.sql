@@ -20,7 +20,9 @@ GROUP BY m.ResourceId
 ;;
 -- Idle hours with their cost: billed where the bill covers them, else estimated by rate.
 CREATE OR REPLACE VIEW idlewatt_store.idle_parts AS
-SELECT r.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS Instance, i.GpuModel AS GpuModel,
+SELECT r.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS Instance,
+    -- NVIDIA H100 80GB HBM3 is an H100, as the bill calls it.
+    replaceRegexpAll(i.GpuModel, '^(NVIDIA|AMD|Tesla) |( [0-9]+GB)?( HBM[0-9a-z]*)?( PCIe)?$', '') AS GpuModel,
     i.State AS State, i.Cause AS Cause, i.Start AS Start, i.End AS End,
     if(a.Parts > 0, a.GpuHours, toDecimal128(divideDecimal(toDecimal256(
         dateDiff('millisecond', i.Start, i.End) * toInt64(i.ShareNum), 0), toDecimal256(3600000 * toInt64(i.ShareDen), 0), 18), 18)) AS GpuHours,
@@ -33,7 +35,7 @@ SELECT r.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS
     i.EngineMax AS EngineMax, i.MeanPowerW AS MeanPowerW, i.Resident AS Resident,
     if(a.Parts > 0, 'billed', 'estimated') AS x_ChargeStatus,
     t.ServiceProviderName AS ServiceProviderName, t.BillingAccountId AS BillingAccountId, t.SubAccountId AS SubAccountId, t.RegionId AS RegionId,
-    t.Rate AS Rate, if(t.ResourceId != '' AND t.x_GpuCount > 0, toUInt64(ceil(toFloat64(assumeNotNull(t.x_GpuCount)))), n.Gpus) AS NodeGpus
+    if(t.ResourceId != '', toNullable(t.Rate), NULL) AS Rate, if(t.ResourceId != '' AND t.x_GpuCount > 0, toUInt64(ceil(toFloat64(assumeNotNull(t.x_GpuCount)))), n.Gpus) AS NodeGpus
 FROM (SELECT * FROM idlewatt_store.live_intervals WHERE State IN ('allocated_idle', 'unallocated_idle')) AS i
 LEFT ANY JOIN idlewatt_store.gpu_resources AS r ON r.Uuid = i.Uuid AND r.Node = i.Node
 LEFT ANY JOIN idlewatt_store.resource_rates AS t ON t.ResourceId = r.ResourceId
@@ -67,8 +69,8 @@ FROM
 ) AS p
 GROUP BY p.ResourceId, p.Node, p.Uuid, p.Instance, p.State, p.Owner, p.JobId, p.BillingCurrency, p.stretch
 ;;
--- Nodes whose GPUs are idle at a moment: the stretch that reaches up to it, or to within 15
--- minutes of it.
+-- Nodes whose GPUs are idle at a moment: the stretch that is the newest thing known of a GPU
+-- and reaches up to the moment, or to within 15 minutes of it.
 CREATE OR REPLACE VIEW idlewatt_store.idle_at AS
 SELECT p.ResourceId AS ResourceId, p.Node AS Node, any(p.x_GpuModel) AS x_GpuModel, uniqExact(p.GpuUuid) AS GpuCount, min(p.IntervalStart) AS IdleSince,
     p.State AS State, any(p.Cause) AS Cause, sum(p.Cost) AS CostSoFar, sum(p.Rate) AS CostPerHour,
@@ -102,8 +104,13 @@ FROM
             FROM idlewatt_store.idle_parts WHERE Start < {at: DateTime64(3, 'UTC')}
         )
     ) AS q
+    LEFT ANY JOIN
+    (
+        SELECT Uuid, Instance, max(Start) AS LastStart FROM idlewatt_store.live_intervals
+        WHERE State != 'unknown' AND Start < {at: DateTime64(3, 'UTC')} GROUP BY Uuid, Instance
+    ) AS newest ON newest.Uuid = q.Uuid AND newest.Instance = q.Instance
     GROUP BY q.ResourceId, q.Node, q.Uuid, q.Instance, q.State, q.Owner, q.JobId, q.stretch
-    HAVING IntervalEnd >= {at: DateTime64(3, 'UTC')} - INTERVAL 15 MINUTE
+    HAVING max(q.Start) >= max(newest.LastStart) AND IntervalEnd >= {at: DateTime64(3, 'UTC')} - INTERVAL 15 MINUTE
 ) AS p
 GROUP BY p.ResourceId, p.Node, p.State, p.Owner
 ;;
