@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/idlewatt/idlewatt/processors/store"
 	"github.com/idlewatt/idlewatt/schema/bus"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
@@ -121,7 +122,7 @@ func (w worker) keepAlive(ctx context.Context, batch []Delivered) (stop func()) 
 }
 
 // settle acknowledges what is stored, puts aside what can never be, and asks for the rest
-// again later. A dead letter is stored before its message is given up.
+// again later; a store that is down never makes an event a dead letter. A dead letter is stored before its message is given up.
 func (w worker) settle(ctx context.Context, d Delivered, err error) {
 	var perm PermanentError
 	switch {
@@ -129,7 +130,7 @@ func (w worker) settle(ctx context.Context, d Delivered, err error) {
 		w.report(ctx, d, d.msg.Ack())
 	case ctx.Err() != nil: // stopping: it comes again
 		w.report(ctx, d, d.msg.Nak())
-	case errors.As(err, &perm) || d.Tries >= w.maxDeliver():
+	case errors.As(err, &perm) || d.Tries >= w.maxDeliver() && !store.Unavailable(err):
 		w.log.WarnContext(ctx, "putting event aside", slog.String("event", d.ID), slog.String("error", err.Error()))
 		if e := bus.PutAside(ctx, w.js, w.letter(d, err)); e != nil {
 			w.log.ErrorContext(ctx, "storing dead letter", slog.String("error", e.Error()))
