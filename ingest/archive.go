@@ -66,7 +66,7 @@ func (a Archive) Put(ctx context.Context, name string, r io.Reader) (event.Objec
 	defer os.Remove(f.Name()) //nolint:errcheck // gone already after the rename
 	h := sha256.New()
 	n, err := copyContext(ctx, io.MultiWriter(f, h), r)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close(), roomFor(tmp)); err != nil {
 		return event.Object{}, fmt.Errorf("archiving %s: %w", name, err)
 	}
 	sum := sumOf(h)

@@ -142,7 +142,7 @@ func (a *attempt) insert(ctx context.Context, s *source) error {
 
 func temporary(ctx context.Context, err error) bool {
 	var refused RefusedError
-	return ctx.Err() != nil || !errors.As(err, &refused) && store.Temporary(err)
+	return ctx.Err() != nil || !errors.As(err, &refused) && !store.Full(err) && store.Temporary(err)
 }
 
 // verdict says of a failed insert whether to try again, and if not, which cell is at fault.
@@ -152,6 +152,9 @@ func (a *attempt) verdict(ctx context.Context, s source, err error) error {
 	}
 	if temporary(ctx, err) {
 		return fmt.Errorf("loading %s: %w", s.object.Name, err)
+	}
+	if store.Full(err) {
+		return runtime.Permanent(fmt.Errorf("loading %s: the store's disk is full (%s); make room, then `idlewatt dead retry` it", s.object.Name, store.ErrorText(err)))
 	}
 	return runtime.Permanent(a.p.explain(ctx, s, err))
 }

@@ -105,6 +105,12 @@ func ErrorText(err error) string {
 	return fmt.Sprintf("%s (code %d)", strings.TrimSpace(msg), ex.Code)
 }
 
+// Full reports whether the store refuses because its disk is full, which waiting does not mend.
+func Full(err error) bool {
+	var ex *clickhouse.Exception
+	return errors.As(err, &ex) && ex.Code == 243
+}
+
 // Temporary reports whether the error is the store's momentary state (too many parts,
 // memory, network, shutting down) and the same statement may succeed later.
 func Temporary(err error) bool {
