@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/idlewatt/idlewatt/processors/normalize"
 	"github.com/idlewatt/idlewatt/processors/runtime"
@@ -16,7 +17,11 @@ func closing(a *app, err *error) { *err = errors.Join(*err, a.close()) }
 func (a *app) background(c runtime.Consumer) (stop func()) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	done := make(chan error, 1)
-	go func() { done <- runtime.Run(ctx, a.js, c, a.log) }()
+	log := a.log
+	if !a.verbose {
+		log = slog.New(slog.DiscardHandler) // the command itself says what became of its files
+	}
+	go func() { done <- runtime.Run(ctx, a.js, c, log) }()
 	return func() {
 		cancel()
 		if err := <-done; err != nil {

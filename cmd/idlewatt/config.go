@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -37,6 +38,18 @@ type httpConfig struct {
 	AllowRemote bool `yaml:"allow_remote"`
 }
 
+// check refuses to listen where anybody could reach the page, unless that is said.
+func (h httpConfig) check() error {
+	host, _, err := net.SplitHostPort(h.Listen)
+	if err != nil {
+		return fmt.Errorf("http.listen: %q: want host:port", h.Listen)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !h.AllowRemote {
+		return fmt.Errorf("http.listen: %q is not loopback: put a proxy with TLS in front of it and set http.allow_remote: true", h.Listen)
+	}
+	return nil
+}
+
 // externalConfig names an engine that somebody else runs. The URL holds credentials, so it
 // comes from the environment.
 type externalConfig struct {
@@ -56,6 +69,7 @@ type sourceConfig struct {
 	Type  string
 	Every time.Duration
 	rest  ast.Node
+	wrong error // of its own keys, told with the source's name
 }
 
 // UnmarshalYAML splits off the keys that every source has.
@@ -81,7 +95,7 @@ func (s *sourceConfig) UnmarshalYAML(n ast.Node) error {
 			rest.Values = append(rest.Values, v)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", v.Key, err)
+			s.wrong = errors.Join(s.wrong, fmt.Errorf("line %d: %s: %w", v.Key.GetToken().Position.Line, v.Key, err))
 		}
 	}
 	s.rest = rest
@@ -109,10 +123,9 @@ func loadConfig(path string) (*loaded, error) {
 		return nil, usageError{fmt.Errorf("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))}
 	}
 	var errs []error
-	if l.TimeZone != "" {
-		if _, err := time.LoadLocation(l.TimeZone); err != nil {
-			errs = append(errs, fmt.Errorf("time_zone: %q is no IANA time zone", l.TimeZone))
-		}
+	zone, err := time.LoadLocation(l.TimeZone) // "" is UTC
+	if err != nil {
+		errs = append(errs, fmt.Errorf("time_zone: %q is no IANA time zone", l.TimeZone))
 	}
 	if l.Dimensions != nil {
 		l.rules = *l.Dimensions
@@ -132,11 +145,14 @@ func loadConfig(path string) (*loaded, error) {
 		l.sources = append(l.sources, src)
 	}
 	if l.Alerts != nil {
-		r, err := l.Alerts.Compile()
+		r, err := l.Alerts.Compile(zone)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("alerts: %w", err))
 		}
 		l.alerts = &r
+	}
+	if l.HTTP.Listen != "" {
+		errs = append(errs, l.HTTP.check())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, usageError{fmt.Errorf("%s:\n%w", path, err)}
@@ -145,6 +161,9 @@ func loadConfig(path string) (*loaded, error) {
 }
 
 func build(s sourceConfig) (ingest.Source, error) {
+	if s.wrong != nil {
+		return ingest.Source{}, s.wrong
+	}
 	if !plainName.MatchString(s.Name) {
 		return ingest.Source{}, fmt.Errorf("name: %q: want letters, digits, _ and -", s.Name)
 	}
@@ -199,6 +218,13 @@ func (c *checkConfigCmd) Run(e *env) error {
 	rules := 0
 	if l.alerts != nil {
 		rules = len(l.alerts.Idle) + len(l.alerts.Budgets)
+	}
+	if l.alerts != nil {
+		for name, ch := range l.alerts.Channels {
+			if v := ch.Slack.WebhookURLEnv; v != "" && os.Getenv(v) == "" {
+				fmt.Fprintf(e.errOut, "channel %s: the variable %s is not set here; `idlewatt up` will need it\n", name, v)
+			}
+		}
 	}
 	_, err = fmt.Fprintf(e.out, "%s is right: %d sources, %d alert rules\n", c.File, len(l.sources), rules)
 	return err

@@ -54,7 +54,7 @@ func (c *demoCmd) Run(e *env) error {
 		return err
 	}
 	return e.serve(l, func(_ *app, url string) error {
-		_, err := fmt.Fprintf(e.out, "\nThe page: %s   (Ctrl-C ends it)\nTry: idlewatt --data %s query 'SELECT * FROM idlewatt.idle_waste ORDER BY Cost DESC LIMIT 5'\n", url, e.data)
+		_, err := fmt.Fprintf(e.out, "\nThe page: %s   (Ctrl-C ends it)\nTry: %s --data %s query 'SELECT * FROM idlewatt.idle_waste ORDER BY Cost DESC LIMIT 5'\n", url, os.Args[0], e.data)
 		return err
 	})
 }

@@ -19,17 +19,18 @@ SELECT BillingAccountId AS account, BillingCurrency AS currency, count() AS rows
 FROM idlewatt.charges GROUP BY account, currency ORDER BY billed DESC FORMAT PrettyCompactMonoBlock`},
 		{"Cost by project", `
 SELECT ifNull(x_Project, '(untagged)') AS project, BillingCurrency AS currency, round(sum(EffectiveCost), 2) AS effective, round(sum(UsedCost), 2) AS used,
-    round(sum(JobIdleCost), 2) AS job_idle, round(sum(UnallocatedIdleCost), 2) AS unallocated_idle, round(sum(UnobservedCost), 2) AS unobserved
+    round(sum(JobIdleCost), 2) AS job_idle, round(sum(UnallocatedIdleCost), 2) AS unallocated_idle, round(sum(UnobservedCost), 2) AS unobserved,
+    round(sum(EffectiveCost - UsedCost - JobIdleCost - UnallocatedIdleCost - UnobservedCost), 2) AS all_else
 FROM idlewatt.project_costs GROUP BY project, currency ORDER BY effective DESC FORMAT PrettyCompactMonoBlock`},
 		{"Idle waste, by node and stretch", `
-SELECT Node AS node, any(x_GpuModel) AS gpu, uniqExact(GpuUuid) AS gpus, State AS state, any(Cause) AS cause, min(IntervalStart) AS since, max(IntervalEnd) AS until,
+SELECT Node AS node, any(x_GpuModel) AS gpu, uniqExact(GpuUuid) AS gpus, State AS state, any(Cause) AS cause, formatDateTime(min(IntervalStart), '%Y-%m-%d %H:%i') AS since_utc, formatDateTime(max(IntervalEnd), '%Y-%m-%d %H:%i') AS until_utc,
     round(sum(GpuHours), 1) AS gpu_hours, round(sum(Cost), 2) AS cost, BillingCurrency AS currency
 FROM idlewatt.idle_waste GROUP BY node, state, currency, toStartOfHour(IntervalStart), toStartOfHour(IntervalEnd) ORDER BY sum(Cost) DESC LIMIT 5 FORMAT PrettyCompactMonoBlock`},
 		{"Jobs", `
 SELECT JobId AS job, Attempt AS attempt, x_Project AS project, Outcome AS outcome, round(GpuHours, 1) AS gpu_hours, round(EffectiveCost, 2) AS cost, round(IdleCost, 2) AS idle, round(RetryCost, 2) AS retry
 FROM idlewatt.job_costs ORDER BY EffectiveCost DESC LIMIT 6 FORMAT PrettyCompactMonoBlock`},
 		{"Invoices", `
-SELECT InvoiceId AS invoice, BillingAccountId AS account, InvoiceTotal AS invoiced, round(BilledCost, 2) AS billed, UnexplainedDifference AS unexplained, Status AS status, Difference AS books_open
+SELECT InvoiceId AS invoice, BillingAccountId AS account, InvoiceTotal AS invoiced, round(BilledCost, 2) AS billed, UnexplainedDifference AS unexplained, Status AS status, if(Difference = 0, 'closed', toString(Difference)) AS books
 FROM idlewatt.reconciliation ORDER BY account FORMAT PrettyCompactMonoBlock`},
 	} {
 		var b strings.Builder
@@ -47,7 +48,6 @@ channels:
   demo: {slack: {webhook_url_env: IDLEWATT_DEMO_WEBHOOK}}
 rules:
   - {name: idle nodes, kind: idle_gpu, channel: demo}
-  - {name: llm-train budget, kind: budget, channel: demo, scope: {project: llm-train}, amount: 55000, currency: USD, thresholds: [50, 80, 100], max_age: 8760h}
 `
 
 // demoAlert shows the message that would have gone out on the Saturday morning.

@@ -8,7 +8,7 @@ import (
 // findings prints what a bill shows by itself: it is already useful before any telemetry.
 func (a *app) findings(source string) error {
 	for _, q := range []struct{ title, sql string }{
-		{"GPU spend by model and pricing model (USD per GPU-hour before credits, refunds and tax)", `
+		{"GPU spend by model and pricing model (cost per GPU-hour in the bill's currency, before credits, refunds and tax)", `
 SELECT ifNull(x_GpuModel, '(unknown model)') AS model, ifNull(x_PricingModel, '-') AS pricing, BillingCurrency AS currency,
     round(sum(x_GpuHours), 2) AS gpu_hours, round(sum(EffectiveCost), 2) AS effective_cost,
     round(divideDecimal(toDecimal256(sum(EffectiveCost), 18), toDecimal256(sum(x_GpuHours), 18), 18), 4) AS per_gpu_hour
@@ -29,7 +29,8 @@ FROM idlewatt.allocations AS c WHERE c.x_Source = {source} AND c.x_GpuHours > 0 
 GROUP BY currency FORMAT PrettyCompactMonoBlock`},
 		{"Instrument these first (GPU spend without telemetry)", `
 SELECT Name AS node, ResourceId AS resource, round(GpuHours, 1) AS gpu_hours, round(Cost, 2) AS cost, BillingCurrency AS currency
-FROM idlewatt.unmatched_hosts WHERE Kind = 'resource without telemetry' ORDER BY Cost DESC, ResourceId LIMIT 10 FORMAT PrettyCompactMonoBlock`},
+FROM idlewatt.unmatched_hosts WHERE Kind = 'resource without telemetry'
+    AND ResourceId IN (SELECT ResourceId FROM idlewatt.charges WHERE x_Source = {source} AND x_GpuHours > 0) ORDER BY Cost DESC, ResourceId LIMIT 10 FORMAT PrettyCompactMonoBlock`},
 	} {
 		var b strings.Builder
 		sql := strings.ReplaceAll(q.sql, "{source}", "'"+strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(source)+"'")

@@ -66,6 +66,7 @@ type env struct {
 	log    *slog.Logger
 	data   string
 	now    func() time.Time
+	verbose bool
 	// timeZone is the reporting time zone to put in force; empty keeps the one in force.
 	timeZone string
 }
@@ -106,7 +107,7 @@ func run(args []string, out, errOut io.Writer) int {
 		level = slog.LevelInfo
 	}
 	e := &env{
-		ctx: ctx, out: out, errOut: errOut, data: c.Data, now: time.Now,
+		ctx: ctx, out: out, errOut: errOut, data: c.Data, now: time.Now, verbose: c.Verbose,
 		log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level})),
 	}
 	if err := k.Run(e); err != nil {

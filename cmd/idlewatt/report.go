@@ -114,6 +114,6 @@ func (docsSchemaCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer closing(a, &err)
-	return a.query(`SELECT concat('idlewatt.', table) AS view, name AS column, type FROM system.columns
+	return a.query(`SELECT concat('idlewatt.', table) AS view, name AS column, replaceAll(type, '\'', '') AS type FROM system.columns
 		WHERE database = 'idlewatt' ORDER BY table, position`, "Markdown", e.out)
 }

@@ -104,13 +104,6 @@ func (a *app) door(l *loaded) (*http.Server, net.Listener, string, error) {
 	if listen == "" {
 		listen = defaultListen
 	}
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return nil, nil, "", usagef("http.listen %q: want host:port", listen)
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !l.HTTP.AllowRemote {
-		return nil, nil, "", usagef("http.listen %q is not loopback: put a proxy with TLS in front of it and set http.allow_remote: true", listen)
-	}
 	ln, err := net.Listen("tcp", listen)
 	if err != nil && l.HTTP.Listen == "" {
 		ln, err = net.Listen("tcp", "127.0.0.1:0") // the default port is taken: any free one

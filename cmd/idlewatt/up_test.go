@@ -83,12 +83,30 @@ func scrapes(from, to time.Time, engine float64) []byte {
 // upProcess is a running `idlewatt up`.
 type upProcess struct {
 	cmd *exec.Cmd
-	out *bytes.Buffer
+	out *lockedBuffer
+}
+
+// lockedBuffer takes a process's words while a test reads them.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func startUp(t *testing.T, dir, hook string) *upProcess {
 	t.Helper()
-	p := &upProcess{cmd: exec.Command("idlewatt", "--data", filepath.Join(dir, "data"), "up", "-c", filepath.Join(dir, "idlewatt.yaml")), out: &bytes.Buffer{}}
+	p := &upProcess{cmd: exec.Command("idlewatt", "--data", filepath.Join(dir, "data"), "up", "-c", filepath.Join(dir, "idlewatt.yaml")), out: &lockedBuffer{}}
 	p.cmd.Env = append(os.Environ(), "IDLEWATT_TEST_HOOK="+hook)
 	p.cmd.Stderr = p.out
 	if err := p.cmd.Start(); err != nil {
@@ -152,6 +170,11 @@ http: {listen: "127.0.0.1:0"}
 
 	first := startUp(t, dir, srv.URL)
 	eventually(t, "the firing message", func() bool { return len(hook.seen()) == 1 })
+	// Killed between sending and remembering, it would rightly send again: at least once.
+	eventually(t, "that the message is remembered as sent", func() bool {
+		out, err := exec.Command("idlewatt", "--data", filepath.Join(dir, "data"), "alert", "history").Output()
+		return err == nil && bytes.Contains(out, []byte("firing")) && bytes.Count(out, []byte("20")) >= 3
+	})
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

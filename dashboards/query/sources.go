@@ -21,12 +21,14 @@ type SourceRow struct {
 	Billed   money.Decimal
 	// Until is the end of the latest charge: how far the data reaches.
 	Until time.Time
+	// Without counts charges that state no effective cost.
+	Without uint64
 }
 
 // SQL returns the statement. Charges for the whole period say nothing about how far it goes.
 func (q SourcesQuestion) SQL() (string, []any) {
 	return `SELECT toString(x_Source) AS Source, toString(BillingCurrency) AS Currency, count() AS Rows, toString(sum(c.BilledCost)) AS Billed,
-    toDateTime64(max(if(dateDiff('hour', ChargePeriodStart, ChargePeriodEnd) < 648, ChargePeriodEnd, BillingPeriodStart)), 3, 'UTC') AS Until
+    toDateTime64(max(if(dateDiff('hour', ChargePeriodStart, ChargePeriodEnd) < 648, ChargePeriodEnd, BillingPeriodStart)), 3, 'UTC') AS Until, countIf(isNull(c.EffectiveCost)) AS Without
 FROM idlewatt.charges AS c
 WHERE ` + inPeriod + `
 GROUP BY Source, Currency
@@ -38,11 +40,25 @@ func (d DB) Sources(ctx context.Context, q SourcesQuestion) ([]SourceRow, error)
 	sql, args := q.SQL()
 	return ask(ctx, d, "sources", sql, args, func(rows driver.Rows, r *SourceRow) error {
 		var billed string
-		if err := rows.Scan(&r.Source, &r.Currency, &r.Rows, &billed, &r.Until); err != nil {
+		if err := rows.Scan(&r.Source, &r.Currency, &r.Rows, &billed, &r.Until, &r.Without); err != nil {
 			return err
 		}
 		return amounts([]*string{&billed}, &r.Billed)
 	})
+}
+
+// NewestMonth returns the newest billing period that has charges; ok is false if none has.
+func (d DB) NewestMonth(ctx context.Context) (m Month, ok bool, err error) {
+	type row struct {
+		month time.Time
+		n     uint64
+	}
+	rows, err := ask(ctx, d, "newest month", "SELECT toDateTime64(max(BillingPeriodStart), 3, 'UTC') AS Newest, count() AS N FROM idlewatt.charges", nil,
+		func(rows driver.Rows, r *row) error { return rows.Scan(&r.month, &r.n) })
+	if err != nil || len(rows) == 0 || rows[0].n == 0 {
+		return Month{}, false, err
+	}
+	return MonthOf(rows[0].month, time.UTC), true, nil
 }
 
 // DeliveriesQuestion asks for the latest deliveries.

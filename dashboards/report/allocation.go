@@ -140,9 +140,9 @@ func tiles(lines []line, g Grid, currency string) []Tile {
 	}
 	idle := g.Columns[kindIndex("job_idle")].Add(g.Columns[kindIndex("unallocated_idle")])
 	used, unobserved := g.Columns[kindIndex("job_used")], g.Columns[kindIndex("unobserved")]
-	// Shares are of GPU time, so that credits never make idle look small or large.
+	// Shares are of what GPU machines cost, so that credits never make idle look small or large.
 	gpu := total([]money.Decimal{used, idle, unobserved, g.Columns[kindIndex("unavailable")]})
-	share := func(d money.Decimal) string { return percent(d, gpu) + " of GPU time" }
+	share := func(d money.Decimal) string { return percent(d, gpu) + " of GPU cost" }
 	return []Tile{
 		{Name: "Effective cost", Value: money.Text(g.Total, currency)},
 		{Name: "Billed", Value: money.Text(billed, currency)},

@@ -124,6 +124,12 @@ func (b *Builder) head(out *Report, month query.Month, sources []query.SourceRow
 		{"Time zone", b.zone.String()},
 		{"Made", out.Made.Format("2 January 2006 15:04 MST")},
 	}
+	for _, s := range sources {
+		if s.Without > 0 {
+			out.Notes = append(out.Notes, fmt.Sprintf("Effective cost is understated: %d charges of %s in %s state none, and the amortisation difference includes that.",
+				s.Without, s.Source, s.Currency))
+		}
+	}
 	if len(currencies) > 1 {
 		out.Notes = append(out.Notes, "Amounts of different currencies stand in tables of their own and are not added up.")
 	}

@@ -29,7 +29,7 @@ func (b *Builder) reconciliation(ctx context.Context, r Request, out *Report) er
 	for _, currency := range out.sections(more...) {
 		out.Sections = append(out.Sections, Section{Title: currency, Tables: []Table{reconciliationTable(rows, currency)}})
 	}
-	out.Notes = append(out.Notes, "Unexplained is what the invoice has beyond the bill after whole cents, tax and credits are accounted for. Without an invoice nothing is called reconciled.")
+	out.Notes = append(out.Notes, "Difference is between the bill and its allocation, and always 0 where the books close; an open invoice shows under Unexplained. Unexplained is what the invoice has beyond the bill after whole cents, tax and credits are accounted for. Without an invoice nothing is called reconciled.")
 	return nil
 }
 

@@ -30,6 +30,7 @@ type home struct {
 	Sections   []report.Section
 	IdleNow    report.Table
 	Waste      []report.Table
+	WasteOf    string // the month, where it is not the last seven days
 	Unmatched  report.Table
 	Deliveries []delivery
 }
@@ -86,7 +87,12 @@ func (s *site) gather(ctx context.Context, month query.Month) (home, error) {
 		return h, err
 	}
 	h.IdleNow = s.builder.IdleNow(idle)
-	waste, err := s.DB.Idle(ctx, query.IdleQuestion{From: now.AddDate(0, 0, -idleDays), To: now, Limit: idleShown})
+	from, to := now.AddDate(0, 0, -idleDays), now
+	if month != query.MonthOf(now, s.Zone) { // a past month shows its own waste
+		from, to = month.Bounds(s.Zone)
+		h.WasteOf = month.String()
+	}
+	waste, err := s.DB.Idle(ctx, query.IdleQuestion{From: from, To: to, Limit: idleShown})
 	if err != nil {
 		return h, err
 	}

@@ -75,12 +75,16 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
-// month reads ?month=, else it is the current one.
+// month reads ?month=, else it is the newest one with charges, else the current one.
 func (s *site) month(r *http.Request) (query.Month, error) {
 	if text := r.URL.Query().Get("month"); text != "" {
 		return query.ParseMonth(text)
 	}
-	return query.MonthOf(s.Now(), s.Zone), nil
+	newest, ok, err := s.DB.NewestMonth(r.Context())
+	if err != nil || !ok {
+		return query.MonthOf(s.Now(), s.Zone), nil //nolint:nilerr // the page itself will say that the store does not answer
+	}
+	return newest, nil
 }
 
 func (s *site) report(w http.ResponseWriter, r *http.Request) {

@@ -30,7 +30,7 @@ func Parse(data []byte) (Rules, error) {
 	if len(f.Docs) != 1 || f.Docs[0].Body == nil {
 		return Rules{}, errors.New("reading YAML: want one document")
 	}
-	return Config{root: node{f.Docs[0].Body}}.Compile()
+	return Config{root: node{f.Docs[0].Body}}.Compile(nil)
 }
 
 // file is the form of the alert part.
@@ -87,9 +87,12 @@ type budgetFile struct {
 }
 
 // Compile checks everything and returns the rules; the error joins all that is wrong, each
-// with its field.
-func (c Config) Compile() (Rules, error) {
-	out := Rules{Zone: time.UTC, Interval: time.Minute, Channels: map[string]ChannelConfig{}}
+// with its field. zone is the reporting time zone, for rules that name none; nil is UTC.
+func (c Config) Compile(zone *time.Location) (Rules, error) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	out := Rules{Zone: zone, Interval: time.Minute, Channels: map[string]ChannelConfig{}}
 	if c.root.Node == nil {
 		return out, nil
 	}

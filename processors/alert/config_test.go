@@ -37,11 +37,11 @@ func TestConfigInsideALargerFile(t *testing.T) {
 	if err := yaml.UnmarshalWithOptions([]byte(text), &whole, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := whole.Alerts.Compile()
+	r, err := whole.Alerts.Compile(nil)
 	if err != nil || len(r.Idle) != 1 || r.Channels["gpu"].Slack.WebhookURLEnv != "HOOK" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := (alert.Config{}).Compile(); err != nil || len(r.Idle) != 0 {
+	if r, err := (alert.Config{}).Compile(nil); err != nil || len(r.Idle) != 0 {
 		t.Errorf("no alert part: %+v, %v", r, err)
 	}
 }

@@ -83,6 +83,9 @@ func (a *attempt) write(ctx context.Context) error {
 		if err := a.survey(ctx); err != nil {
 			return err
 		}
+		if err := a.notWhatItSays(ctx); err != nil {
+			return err
+		}
 		if err := a.control(); err != nil {
 			return runtime.Permanent(err)
 		}

@@ -170,6 +170,31 @@ func (a *attempt) control() error {
 	return nil
 }
 
+// notWhatItSays looks for rows that give away that a file is of another kind than it is
+// said to be.
+func (a *attempt) notWhatItSays(ctx context.Context) error {
+	for _, r := range a.format.Refuses {
+		var object string
+		var row, n uint64
+		err := a.p.db.QueryRow(ctx, "SELECT min((x_Object, x_Row)).1, min((x_Object, x_Row)).2, count() FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND ("+r.Cond+")",
+			a.load, a.load+1<<16).Scan(&object, &row, &n)
+		if err != nil {
+			return fmt.Errorf("checking what the file is: %w", err)
+		}
+		if n == 0 {
+			continue
+		}
+		e := RefusedError{File: a.d.Objects[0].Name, Row: row, Reason: r.Reason}
+		for _, o := range a.d.Objects {
+			if o.SHA256 == object {
+				e.File = o.Name
+			}
+		}
+		return runtime.Permanent(e)
+	}
+	return nil
+}
+
 // remainderSQL finds, per scope and currency, what covered usage and its negations leave
 // over, and the row that shall carry it: the first negation, else the first covered row.
 const remainderSQL = `

@@ -34,9 +34,16 @@ func azureActual() Format {
 		Name: "azure-actual", Dataset: "actual", Provider: "azure", SQL: azureSQL, Columns: cols,
 		Summary: "Azure Cost Management actual cost (EA, MCA, pay-as-you-go): CSV, gzip, Parquet",
 		Times:   Azure, Key: azureKey, Daily: true, FoldTagKeys: true,
+		// In actual cost, usage that a commitment covers costs 0 and unused commitments are absent.
+		Refuses: []Refusal{
+			{"x_LineItemType IN ('UnusedReservation', 'UnusedSavingsPlan')", amortised},
+			{"x_LineItemType = 'Usage' AND CommitmentDiscountStatus = 'Used' AND BilledCost != 0", amortised},
+		},
 		Signature: []string{"CostInBillingCurrency", "Date"},
 	}
 }
+
+const amortised = "this is amortised cost, another view of the same money; export actual cost (dataset ActualCost)"
 
 var bracketed = regexp.MustCompile(`\(([A-Za-z0-9_ ]+)\)\s*$`)
 

@@ -37,6 +37,9 @@ type Column struct {
 	Assumable string
 }
 
+// Refusal is a condition on a row of idlewatt_store.charges and what it gives away.
+type Refusal struct{ Cond, Reason string }
+
 // TimeForm is how a format writes times in text.
 type TimeForm int
 
@@ -67,6 +70,8 @@ type Format struct {
 	FoldTagKeys bool
 	// Signature are canonical columns that tell this format from the others in a header.
 	Signature []string
+	// Refuses are conditions on loaded rows under which the file is not what it is said to be.
+	Refuses []Refusal
 	// Daily scopes are one usage day; the others are one billing period.
 	Daily bool
 }

@@ -21,7 +21,9 @@ SELECT * EXCEPT (HostProviderName, ServiceProviderName, InvoiceDetailId, Allocat
 FROM idlewatt.charges
 ;;
 CREATE OR REPLACE VIEW idlewatt.deliveries DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
-SELECT At, Source AS x_Source, Format, Version, Status, Message, Rows, BilledCost, RoundedRows, Defects, Scopes, Loads,
+SELECT At, Source AS x_Source, Format, Version,
+    -- What went live and shows nowhere any more was replaced.
+    if(Status = 'live' AND NOT hasAny(Loads, (SELECT groupArray(Load) FROM idlewatt_store.live_loads)), 'replaced', Status) AS Status, Message, Rows, BilledCost, RoundedRows, Defects, Scopes, Loads,
     Objects.Name AS Files, Seconds, Delivery AS x_Delivery
 FROM idlewatt_store.delivery_log ORDER BY At
 ;;
