@@ -60,12 +60,12 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // env is what every command gets: where to write and whom to ask for the time.
 type env struct {
-	ctx    context.Context
-	out    io.Writer // results, and nothing else
-	errOut io.Writer // progress, logs and errors
-	log    *slog.Logger
-	data   string
-	now    func() time.Time
+	ctx     context.Context
+	out     io.Writer // results, and nothing else
+	errOut  io.Writer // progress, logs and errors
+	log     *slog.Logger
+	data    string
+	now     func() time.Time
 	verbose bool
 	// timeZone is the reporting time zone to put in force; empty keeps the one in force.
 	timeZone string
