@@ -23,6 +23,10 @@ type Archive struct{ Root string }
 
 // PutFile archives a file. A file that is in the archive already is only hashed.
 func (a Archive) PutFile(ctx context.Context, name, path string) (event.Object, error) {
+	// Asked before it is opened: opening a pipe would wait for its writer.
+	if what, err := os.Stat(path); err == nil && !what.IsDir() && !what.Mode().IsRegular() {
+		return event.Object{}, fmt.Errorf("opening %s: it is no regular file; copy what it yields into one", name)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return event.Object{}, fmt.Errorf("opening %s: %w", name, err)

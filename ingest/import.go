@@ -55,6 +55,9 @@ func Expand(paths []string) ([]string, error) {
 
 // Guess names the format of a file by its first bytes.
 func Guess(path string, formats map[string]connectors.Format) (string, error) {
+	if what, err := os.Stat(path); err == nil && !what.Mode().IsRegular() {
+		return "", fmt.Errorf("opening %s: it is no regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("opening %s: %w", path, err)

@@ -61,6 +61,7 @@ type Delivery struct {
 	Source, Format, Version string
 	Objects                 []event.Object
 	Replaces                []string
+	Covers                  []string // see event.BillingDelivery
 	Assume                  event.Assumptions
 	Controls                *event.DeliveryControl
 	// Attempt tells apart two imports of the same files by hand, each of which wants an
@@ -74,7 +75,7 @@ func (p Publisher) Deliver(ctx context.Context, d Delivery) (event.BillingDelive
 	if len(d.Objects) == 0 {
 		return event.BillingDelivery{}, errors.New("announcing a delivery: it has no files")
 	}
-	key := d.Format + "/" + d.Version + fmt.Sprint(d.Replaces, d.Assume)
+	key := d.Format + "/" + d.Version + fmt.Sprint(d.Replaces, d.Covers, d.Assume)
 	for _, o := range d.Objects {
 		key += "/" + o.SHA256
 		e, err := event.New(event.TypeBillingObject, "idlewatt/"+d.Source, o.SHA256, d.Format, p.Now(),
@@ -88,7 +89,7 @@ func (p Publisher) Deliver(ctx context.Context, d Delivery) (event.BillingDelive
 	}
 	out := event.BillingDelivery{
 		Delivery: event.ID(d.Source, key, d.Attempt), Source: d.Source, Format: d.Format, Objects: d.Objects,
-		Version: d.Version, Replaces: d.Replaces, Assume: d.Assume, Controls: d.Controls,
+		Version: d.Version, Replaces: d.Replaces, Covers: d.Covers, Assume: d.Assume, Controls: d.Controls,
 	}
 	e, err := event.New(event.TypeBillingDelivery, "idlewatt/"+d.Source, out.Delivery, "1", p.Now(), out)
 	if err != nil {

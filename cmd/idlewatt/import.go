@@ -21,6 +21,7 @@ type importCmd struct {
 	Format   string   `default:"auto" help:"One of ${formats}, or auto." placeholder:"FORMAT"`
 	Version  string   `name:"version" help:"The provider's version of this delivery: a time or a number. Needed once the scope has another live load." placeholder:"V"`
 	Replaces []string `help:"A source whose bill of the same account and period this one replaces." placeholder:"SOURCE"`
+	Covers   []string `help:"A month (or, of Azure, a day) this delivery is whole for even if it has no rows there: what was live there goes." placeholder:"YYYY-MM"`
 	At       string   `help:"Time of a scrape that carries none (RFC 3339)." placeholder:"TIME"`
 	Period   string   `help:"Billing period of files without such a column." placeholder:"YYYY-MM"`
 	Currency string   `help:"Currency of files without such a column (ISO 4217)." placeholder:"CUR"`
@@ -122,7 +123,7 @@ func (a *app) importBill(c *importCmd, assume event.Assumptions, paths []string)
 	}
 	bar := a.progress(objects)
 	d, err := p.Deliver(a.ctx, ingest.Delivery{
-		Source: c.Source, Format: c.Format, Version: c.Version, Replaces: c.Replaces, Assume: assume, Objects: objects,
+		Source: c.Source, Format: c.Format, Version: c.Version, Replaces: c.Replaces, Covers: c.Covers, Assume: assume, Objects: objects,
 		Attempt: a.now().Format(time.RFC3339Nano),
 	})
 	if err != nil {

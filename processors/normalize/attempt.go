@@ -46,7 +46,7 @@ func contentHash(d event.BillingDelivery) string {
 		parts = append(parts, o.SHA256)
 	}
 	slices.Sort(parts)
-	sum := sha256.Sum256([]byte(strings.Join(append(parts, d.Format, d.Assume.Period, d.Assume.Currency, d.Assume.Account, rulesVersion), "\n")))
+	sum := sha256.Sum256([]byte(strings.Join(append(parts, d.Format, d.Assume.Period, d.Assume.Currency, d.Assume.Account, strings.Join(d.Covers, ","), rulesVersion), "\n")))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -21,6 +21,7 @@ const settleTime = time.Second
 // live is what a scope shows now.
 type live struct {
 	Scope, Source, Dataset, Version, Hash string
+	Era                                   uint32 // see idlewatt_store.commits
 	Load                                  uint64
 	Doors                                 []string
 	Start, End                            time.Time
@@ -29,9 +30,9 @@ type live struct {
 }
 
 const liveSQL = `
-SELECT Scope, argMax(Source, o), argMax(Dataset, o), max(o).1, max(o).2, argMax(Load, o) AS load, argMax(Doors, o),
+SELECT Scope, argMax(Source, o), argMax(Dataset, o), max(o).2, max(o).3, max(o).1, argMax(Load, o) AS load, argMax(Doors, o),
     argMax(PeriodStart, o), argMax(PeriodEnd, o), argMax(Rows, o), argMax(mapApply((k, v) -> (k, toString(v)), BilledCost), o)
-FROM (SELECT *, (Version, ContentHash) AS o FROM idlewatt_store.commits) GROUP BY Scope`
+FROM (SELECT *, (Era, Version, ContentHash) AS o FROM idlewatt_store.commits) GROUP BY Scope`
 
 func (p *Processor) liveScopes(ctx context.Context) ([]live, error) {
 	rows, err := p.db.Query(ctx, liveSQL)
@@ -42,7 +43,7 @@ func (p *Processor) liveScopes(ctx context.Context) ([]live, error) {
 	var out []live
 	for rows.Next() {
 		var l live
-		if err := rows.Scan(&l.Scope, &l.Source, &l.Dataset, &l.Version, &l.Hash, &l.Load, &l.Doors, &l.Start, &l.End, &l.Rows, &l.Billed); err != nil {
+		if err := rows.Scan(&l.Scope, &l.Source, &l.Dataset, &l.Version, &l.Hash, &l.Era, &l.Load, &l.Doors, &l.Start, &l.End, &l.Rows, &l.Billed); err != nil {
 			return nil, fmt.Errorf("reading live loads: %w", err)
 		}
 		out = append(out, l)
@@ -57,8 +58,8 @@ func (a *attempt) unchanged(ctx context.Context) (Outcome, bool, error) {
 	if err != nil {
 		return Outcome{}, false, err
 	}
-	committed, err := a.scopesWithHash(ctx)
-	if err != nil || len(committed) == 0 {
+	committed, whole, err := a.scopesWithHash(ctx)
+	if err != nil || len(committed) == 0 || !whole {
 		return Outcome{}, false, err
 	}
 	isLive := map[string]live{}
@@ -72,7 +73,7 @@ func (a *attempt) unchanged(ctx context.Context) (Outcome, bool, error) {
 		if !ok {
 			return Outcome{}, false, nil
 		}
-		s.Load = l.Load
+		s.Load, s.era = l.Load, l.Era
 		a.scopes = append(a.scopes, *s)
 	}
 	out := a.outcome(Unchanged)
@@ -85,23 +86,24 @@ func (a *attempt) unchanged(ctx context.Context) (Outcome, bool, error) {
 	return out, true, nil
 }
 
-// scopesWithHash returns the scopes that a delivery of these very bytes was committed to.
-func (a *attempt) scopesWithHash(ctx context.Context) ([]*Scope, error) {
+// scopesWithHash returns the scopes that a delivery of these very bytes was committed to;
+// whole says that these are all it has, and none kept a newer version back then.
+func (a *attempt) scopesWithHash(ctx context.Context) (out []*Scope, whole bool, err error) {
 	rows, err := a.p.db.Query(ctx, `
 SELECT Scope, any(PeriodStart), any(PeriodEnd), any(Rows), any(mapApply((k, v) -> (k, toString(v)), BilledCost)),
-    any(RoundedRows), toString(any(Residue)), any(Doors)
+    any(RoundedRows), toString(any(Residue)), any(Doors), max(DeliveryScopes)
 FROM idlewatt_store.commits WHERE ContentHash = ? AND Source = ? AND Load != 0 GROUP BY Scope`, a.hash, a.d.Source)
 	if err != nil {
-		return nil, fmt.Errorf("looking for equal deliveries: %w", err)
+		return nil, false, fmt.Errorf("looking for equal deliveries: %w", err)
 	}
 	defer rows.Close() //nolint:errcheck // read only
-	var out []*Scope
+	var total uint32
 	for rows.Next() {
 		s := &Scope{Billed: map[string]money.Decimal{}}
 		var billed map[string]string
 		var residue string
-		if err := rows.Scan(&s.Name, &s.Start, &s.End, &s.Rows, &billed, &s.RoundedRows, &residue, &s.Doors); err != nil {
-			return nil, fmt.Errorf("looking for equal deliveries: %w", err)
+		if err := rows.Scan(&s.Name, &s.Start, &s.End, &s.Rows, &billed, &s.RoundedRows, &residue, &s.Doors, &total); err != nil {
+			return nil, false, fmt.Errorf("looking for equal deliveries: %w", err)
 		}
 		for c, v := range billed {
 			s.Billed[c] = decimal.RequireFromString(v)
@@ -109,7 +111,7 @@ FROM idlewatt_store.commits WHERE ContentHash = ? AND Source = ? AND Load != 0 G
 		s.Residue = decimal.RequireFromString(residue)
 		out = append(out, s)
 	}
-	return out, rows.Err()
+	return out, len(out) == int(total), rows.Err()
 }
 
 // commit makes the load live: under the leases of the accounts it bills, after the door
@@ -130,7 +132,7 @@ func (a *attempt) commit(ctx context.Context) (Outcome, error) {
 	}
 	if len(wins) == 0 {
 		out := a.outcome(Older)
-		out.Message = "a newer version is live in every scope of it"
+		out.Message = "a newer version, or the same version with other bytes, is live in every scope of it"
 		return out, nil
 	}
 	retired, err := a.doorCheck(wins, all)
@@ -152,9 +154,7 @@ func (a *attempt) commit(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	a.tellRestated(ctx, wins, all)
-	if len(wins) < len(a.scopes) {
-		out.Message = fmt.Sprintf("%d of %d scopes keep a newer version that is live", len(a.scopes)-len(wins), len(a.scopes))
-	}
+	out.Message = a.remarks(wins, all)
 	return out, nil
 }
 
@@ -178,83 +178,67 @@ func (a *attempt) winners(all []live) ([]Scope, error) {
 	for _, s := range a.scopes {
 		l, ok := byScope[s.Name]
 		switch {
-		case !ok || l.Load == 0 && a.version == "":
+		case !ok:
+		case l.Load == 0: // retired: it comes back, in a new era, if the door lets it
+			s.era = l.Era + 1
 		case a.version == "" || !comparableVersions(a.version, l.Version):
 			return nil, VersionNeededError{Scope: s.Name, Live: l.Version, Given: a.d.Version}
 		case a.version < l.Version, a.version == l.Version && a.hash < l.Hash:
 			continue
+		default:
+			s.era = l.Era
 		}
 		out = append(out, s)
 	}
 	return out, nil
 }
 
-// DoorError says that another source has delivered the same money.
-type DoorError struct {
-	Source, Dataset string
-	With            []string // source/dataset pairs
-	Door            string
-}
-
-func (e DoorError) Error() string {
-	p := strings.Split(e.Door, "|")
-	return fmt.Sprintf("%s/%s would count money twice: account %s of %s in %s is live from %s; "+
-		"to replace it, import again with --replaces %s; to keep it, drop this delivery",
-		e.Source, e.Dataset, p[1], p[0], p[3], strings.Join(e.With, ", "), strings.Split(e.With[0], "/")[0])
-}
-
-// doorCheck returns the scopes of other sources that this delivery retires, or an error
-// where it may not: one bill comes through one door.
-func (a *attempt) doorCheck(wins []Scope, all []live) ([]live, error) {
-	ours := map[string]bool{}
+// remarks says what a person should look at although the delivery is live.
+func (a *attempt) remarks(wins []Scope, before []live) string {
+	var out []string
+	if n := len(a.scopes) - len(wins); n > 0 {
+		out = append(out, fmt.Sprintf("%d of %d scopes keep a newer version that is live", n, len(a.scopes)))
+	}
+	was := map[string]live{}
+	for _, l := range before {
+		was[l.Scope] = l
+	}
 	for _, s := range wins {
-		for _, d := range s.Doors {
-			ours[d] = true
-		}
-	}
-	var retired []live
-	var clash DoorError
-	for _, l := range all {
-		if l.Load == 0 || l.Source == a.d.Source && l.Dataset == a.format.Dataset {
+		l := was[s.Name]
+		if l.Load == 0 {
 			continue
 		}
-		i := slices.IndexFunc(l.Doors, func(d string) bool { return ours[d] })
-		if i < 0 {
+		if s.Rows*2 < l.Rows {
+			out = append(out, fmt.Sprintf("look: %s has %d rows where %d were live", s.Name, s.Rows, l.Rows))
+		}
+		if s.Rows == 0 { // it was said to cover this one
 			continue
 		}
-		if slices.Contains(a.d.Replaces, l.Source) {
-			retired = append(retired, l)
-			continue
-		}
-		clash.Door = l.Doors[i]
-		if with := l.Source + "/" + l.Dataset; !slices.Contains(clash.With, with) {
-			clash.With = append(clash.With, with)
+		for _, gone := range accounts([]Scope{{Doors: l.Doors}}) {
+			if !slices.Contains(accounts([]Scope{s}), gone) {
+				out = append(out, fmt.Sprintf("look: billing account %s is no longer in %s", strings.ReplaceAll(gone, "|", " "), s.Name))
+			}
 		}
 	}
-	if len(clash.With) > 0 {
-		clash.Source, clash.Dataset = a.d.Source, a.format.Dataset
-		return nil, clash
-	}
-	return retired, nil
+	return strings.Join(out, "; ")
 }
 
 // insertCommits names the winners, and retires what they replace, in one insert.
 func (a *attempt) insertCommits(ctx context.Context, wins []Scope, retired []live) error {
 	b, err := a.p.db.PrepareBatch(ctx, `INSERT INTO idlewatt_store.commits (Scope, Load, Version, ContentHash, Source, Dataset,
-		Format, Delivery, PeriodStart, PeriodEnd, Doors, Rows, BilledCost, RoundedRows, Residue)`)
+		Format, Delivery, PeriodStart, PeriodEnd, Doors, Rows, BilledCost, RoundedRows, Residue, Era, DeliveryScopes)`)
 	if err != nil {
 		return fmt.Errorf("committing: %w", err)
 	}
 	for _, s := range wins {
 		if err := b.Append(s.Name, s.Load, a.version, a.hash, a.d.Source, a.format.Dataset, a.d.Format, a.d.Delivery,
-			s.Start, s.End, s.Doors, s.Rows, s.Billed, s.RoundedRows, s.Residue); err != nil {
+			s.Start, s.End, s.Doors, s.Rows, s.Billed, s.RoundedRows, s.Residue, s.era, uint32(len(a.scopes))); err != nil {
 			return fmt.Errorf("committing %s: %w", s.Name, err)
 		}
 	}
 	for _, l := range retired {
-		// A hash of tildes sorts after every hex digit: at the same version the retirement wins.
-		if err := b.Append(l.Scope, uint64(0), l.Version, "~~~~", l.Source, l.Dataset, a.d.Format, a.d.Delivery,
-			l.Start, l.End, []string{}, uint64(0), map[string]money.Decimal{}, uint64(0), decimal.Zero); err != nil {
+		if err := b.Append(l.Scope, uint64(0), l.Version, "retired", l.Source, l.Dataset, a.d.Format, a.d.Delivery,
+			l.Start, l.End, []string{}, uint64(0), map[string]money.Decimal{}, uint64(0), decimal.Zero, l.Era+1, uint32(0)); err != nil {
 			return fmt.Errorf("retiring %s: %w", l.Scope, err)
 		}
 	}

@@ -191,7 +191,7 @@ func explainSQL(s source, from, row string) string {
 		}
 		switch c.Kind {
 		case normalize.Money:
-			num := "toDecimal256OrNull(" + raw + ", 40)"
+			num := "toDecimal256OrNull(" + s.number(c) + ", 40)"
 			add(h, "isNotNull("+raw+") AND isNull("+num+")",
 				"concat('cannot read \"', toString(assumeNotNull("+raw+")), '\" as a number that fits Decimal(38,18)')")
 			add(h, "ifNull(abs("+num+") >= toDecimal256('100000000000000000000', 40), 0)",

@@ -160,6 +160,16 @@ func (s source) raw(c normalize.Column) string {
 	return "if(" + col + " IN (" + literals(words) + "), NULL, " + col + ")"
 }
 
+// number is the text of a number. The engine reads 1.234.567 as 1.234567: a second point is
+// made unreadable here, before it looks like money.
+func (s source) number(c normalize.Column) string {
+	raw := s.raw(c)
+	if s.columnType(s.matched[c.Name]) != "Nullable(String)" {
+		return raw
+	}
+	return "if(countSubstrings(" + raw + ", '.') > 1, concat('not a number: ', " + raw + "), " + raw + ")"
+}
+
 var nullTypes = map[normalize.Kind]string{
 	normalize.Text: "Nullable(String)", normalize.JSON: "Nullable(String)",
 	normalize.Money: "Nullable(Decimal(76, 40))", normalize.Time: "Nullable(DateTime64(3, 'UTC'))",
@@ -179,7 +189,7 @@ func (s source) expr(c normalize.Column) string {
 	}
 	switch c.Kind {
 	case normalize.Money:
-		return "toDecimal256(" + s.raw(c) + ", 40)"
+		return "toDecimal256(" + s.number(c) + ", 40)"
 	case normalize.Time:
 		if strings.Contains(typ, "Date") {
 			return "toDateTime64(" + column(h) + ", 3, 'UTC')"
@@ -210,7 +220,7 @@ func timeExpr(text string, form normalize.TimeForm, throw bool) string {
 }
 
 // isoTime is every way in which the known formats write a time, and nothing else.
-const isoTime = `^\d{4}-\d\d-\d\d([T ]([01]\d|2[0-3])(:[0-5]\d){1,2}(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?$`
+const isoTime = `^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]([01]\d|2[0-3])(:[0-5]\d){1,2}(\.\d+)?)?(Z|[+-](0\d|1[0-4]):?[0-5]\d)?$`
 
 const emptyMap = "CAST(map() AS Map(String, String))"
 

@@ -32,7 +32,7 @@ func (l *attempt) statement(s source, from, rowNumber string, columns []string) 
 	}
 	scope := "formatDateTime(" + l.scopeTime() + ", '" + l.scopeLayout() + "')"
 	exprs := []string{
-		fmt.Sprintf("toUInt64(%d) + %s", l.load, l.ordinal()),
+		fmt.Sprintf("toUInt64(%d) + %s + throwIf(%s, 'a date is before 2000 or after 2100')", l.load, l.ordinal(), insane),
 		"concat(" + literal(l.scopePrefix()) + ", " + scope + ")",
 		literal(l.d.Source), literal(s.format.Dataset), literal(l.d.Delivery), literal(s.object.SHA256), literal(l.focusVersion(s)),
 		"sipHash64(mapSort(Tags), ifNull(SubAccountId, ''))",
@@ -55,6 +55,10 @@ func (l *attempt) statement(s source, from, rowNumber string, columns []string) 
 		"LEFT ANY JOIN (SELECT InstanceType, GpuModel, GpuCount FROM idlewatt_store.gpu_catalog FINAL WHERE GpuCount > 0) AS g\n" +
 		"    ON g.InstanceType = ifNull(n.x_InstanceType, '')"
 }
+
+// insane are dates that no bill has: a month outside the attempt's 16 bits would be loaded
+// where nobody looks, and daily views would have to spread a charge over centuries.
+const insane = "toYear(BillingPeriodStart) NOT BETWEEN 2000 AND 2100 OR toYear(ChargePeriodStart) NOT BETWEEN 2000 AND 2100 OR toYear(ChargePeriodEnd) NOT BETWEEN 2000 AND 2100"
 
 // gpuCount is the number of GPUs of a machine whose hours are billed: what the bill states,
 // else the catalogue. Not for rows that are no machine's own hours.

@@ -22,16 +22,24 @@ type Scope struct {
 	Effective   map[string]money.Decimal
 	RoundedRows uint64
 	Residue     decimal.Decimal // billed cost that rounding to 18 digits took away
-	Doors       []string        // provider|billing account|sub-account|month
+	era         uint32
+	Doors       []string // provider|billing account|sub-account|month
 }
 
 // sums of money leave ClickHouse as text, so that no client type can cut a digit.
 const surveySQL = `
 SELECT x_Scope, x_Load, BillingCurrency, count(), min(BillingPeriodStart), max(BillingPeriodEnd),
     toString(sum(toDecimal256(BilledCost, 18))), toString(ifNull(sum(toDecimal256(EffectiveCost, 18)), toDecimal256(0, 18))),
+    toString(arrayMax(arrayMap(t -> abs(t), [sum(toDecimal256(BilledCost, 18)), ifNull(sum(toDecimal256(EffectiveCost, 18)), toDecimal256(0, 18)),
+        ifNull(sum(toDecimal256(ListCost, 18)), toDecimal256(0, 18)), ifNull(sum(toDecimal256(ContractedCost, 18)), toDecimal256(0, 18)),
+        max(abs(toDecimal256(BilledCost, 18))), ifNull(max(abs(toDecimal256(EffectiveCost, 18))), toDecimal256(0, 18))]))),
     countIf(x_BilledResidue != 0 OR x_EffectiveResidue != 0), toString(sum(x_BilledResidue))
 FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ?
 GROUP BY x_Scope, x_Load, BillingCurrency ORDER BY x_Scope, BillingCurrency`
+
+// scopeLimit keeps sums over some thousand scopes inside Decimal(38,18), whose sums wrap
+// without a word.
+var scopeLimit = decimal.New(1, 17)
 
 // survey adds up what the attempt has written, by scope and currency.
 func (a *attempt) survey(ctx context.Context) error {
@@ -42,10 +50,10 @@ func (a *attempt) survey(ctx context.Context) error {
 	defer rows.Close() //nolint:errcheck // read only
 	a.scopes = nil
 	for rows.Next() {
-		var name, currency, billed, effective, residue string
+		var name, currency, billed, effective, largest, residue string
 		var load, n, rounded uint64
 		var start, end time.Time
-		if err := rows.Scan(&name, &load, &currency, &n, &start, &end, &billed, &effective, &rounded, &residue); err != nil {
+		if err := rows.Scan(&name, &load, &currency, &n, &start, &end, &billed, &effective, &largest, &rounded, &residue); err != nil {
 			return fmt.Errorf("adding up the load: %w", err)
 		}
 		s := a.scope(name, load)
@@ -58,11 +66,18 @@ func (a *attempt) survey(ctx context.Context) error {
 		if err := money.Check(b); err != nil {
 			return runtime.Permanent(a.tooMuch(ctx, fmt.Errorf("billed cost of %s in %s is %s: %w", name, currency, billed, err)))
 		}
+		if decimal.RequireFromString(largest).GreaterThanOrEqual(scopeLimit) {
+			return runtime.Permanent(fmt.Errorf("a cost of %s in %s, or the sum of one, is %s: with amounts of %s and more sums over months would overflow Decimal(38,18)",
+				name, currency, largest, scopeLimit))
+		}
 		e, r := decimal.RequireFromString(effective), decimal.RequireFromString(residue)
 		s.Billed[currency], s.Effective[currency], s.Residue = b, e, s.Residue.Add(r)
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("adding up the load: %w", err)
+	}
+	if err := a.coverEmpty(); err != nil {
+		return err
 	}
 	return a.surveyDoors(ctx)
 }
@@ -76,6 +91,39 @@ func (a *attempt) tooMuch(ctx context.Context, sum error) error {
 		}
 	}
 	return sum
+}
+
+// coverEmpty adds the scopes that the delivery covers although it has no rows in them: what
+// was live there is replaced by nothing.
+func (a *attempt) coverEmpty() error {
+	for _, c := range a.d.Covers {
+		from, to, err := coverSpan(c)
+		if err != nil {
+			return runtime.Permanent(err)
+		}
+		for t := from; t.Before(to); {
+			next, name, ordinal := t.AddDate(0, 1, 0), t.Format("2006-01"), uint64(t.Year()*12+int(t.Month()))
+			if a.format.Daily {
+				next, name, ordinal = t.AddDate(0, 0, 1), t.Format(time.DateOnly), uint64(t.Unix()/86400)
+			}
+			if s := a.scope(a.scopePrefix()+name, a.load+ordinal); s.Start.IsZero() {
+				s.Start, s.End = t, next
+			}
+			t = next
+		}
+	}
+	return nil
+}
+
+// coverSpan reads YYYY-MM or YYYY-MM-DD as the time it stands for.
+func coverSpan(text string) (from, to time.Time, err error) {
+	if t, err := time.Parse("2006-01", text); err == nil {
+		return t, t.AddDate(0, 1, 0), nil
+	}
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		return t, t.AddDate(0, 0, 1), nil
+	}
+	return from, to, fmt.Errorf("--covers %q: want YYYY-MM or YYYY-MM-DD", text)
 }
 
 func (a *attempt) scope(name string, load uint64) *Scope {
@@ -110,7 +158,8 @@ const doorSQL = `
 SELECT x_Scope, groupUniqArray(concat(
     multiIf(position(p, 'amazon') > 0 OR p = 'aws', 'aws', position(p, 'microsoft') > 0 OR position(p, 'azure') > 0, 'azure',
         position(p, 'google') > 0 OR p = 'gcp', 'gcp', p),
-    '|', lower(BillingAccountId), '|', lower(ifNull(SubAccountId, '')), '|', formatDateTime(BillingPeriodStart, '%Y-%m')))
+    -- Azure writes an id alone, or as the last part of a resource path.
+    '|', splitByChar('/', lower(replaceAll(BillingAccountId, '|', '_')))[-1], '|', splitByChar('/', lower(replaceAll(ifNull(SubAccountId, ''), '|', '_')))[-1], '|', formatDateTime(BillingPeriodStart, '%Y-%m')))
 FROM (SELECT *, lower(coalesce(ServiceProviderName, x_ProviderName, InvoiceIssuerName, '')) AS p
     FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND BillingAccountId != '')
 GROUP BY x_Scope`

@@ -37,9 +37,9 @@ LEFT ANY JOIN
 (
     SELECT l.Load AS Load, max(l.Since) AS Since, min(l.Rank) AS Rank FROM
     (
-        SELECT Load, min(CommittedAt) OVER (PARTITION BY Scope ORDER BY Version DESC, ContentHash DESC ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING) AS Since,
-            row_number() OVER (PARTITION BY Scope ORDER BY Version DESC, ContentHash DESC) AS Rank
-        FROM (SELECT Scope, Load, max(Version) AS Version, max(ContentHash) AS ContentHash, max(CommittedAt) AS CommittedAt
+        SELECT Load, min(CommittedAt) OVER (PARTITION BY Scope ORDER BY Era DESC, Version DESC, ContentHash DESC ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING) AS Since,
+            row_number() OVER (PARTITION BY Scope ORDER BY Era DESC, Version DESC, ContentHash DESC) AS Rank
+        FROM (SELECT Scope, Load, max(Version) AS Version, max(ContentHash) AS ContentHash, max(Era) AS Era, max(CommittedAt) AS CommittedAt
             FROM idlewatt_store.commits GROUP BY Scope, Load)
     ) AS l
     GROUP BY l.Load

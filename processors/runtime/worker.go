@@ -124,11 +124,14 @@ func (w worker) keepAlive(ctx context.Context, batch []Delivered) (stop func()) 
 // settle acknowledges what is stored, puts aside what can never be, and asks for the rest
 // again later; a store that is down never makes an event a dead letter. A dead letter is stored before its message is given up.
 func (w worker) settle(ctx context.Context, d Delivered, err error) {
+	stopping := ctx.Err() != nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime) // also when stopping: it is settled or comes again
+	defer cancel()
 	var perm PermanentError
 	switch {
 	case err == nil:
 		w.report(ctx, d, d.msg.Ack())
-	case ctx.Err() != nil: // stopping: it comes again
+	case stopping && !errors.As(err, &perm): // it comes again
 		w.report(ctx, d, d.msg.Nak())
 	case errors.As(err, &perm) || d.Tries >= w.maxDeliver() && !store.Unavailable(err):
 		w.log.WarnContext(ctx, "putting event aside", slog.String("event", d.ID), slog.String("error", err.Error()))
@@ -143,6 +146,9 @@ func (w worker) settle(ctx context.Context, d Delivered, err error) {
 		w.report(ctx, d, d.msg.NakWithDelay(w.backoff(d.Tries)))
 	}
 }
+
+// settleTime is long enough to store a dead letter while the process ends.
+const settleTime = 10 * time.Second
 
 func (w worker) report(ctx context.Context, d Delivered, err error) {
 	if err != nil && ctx.Err() == nil {

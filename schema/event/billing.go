@@ -30,7 +30,10 @@ type BillingDelivery struct {
 	Format   string   `json:"format"`
 	Objects  []Object `json:"objects"`
 	// Version orders the deliveries of a scope; see ParseVersion. Empty: none was given.
-	Version  string           `json:"version,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Covers are months (YYYY-MM) and days that the delivery is whole for even where it has no
+	// rows: what was live there goes.
+	Covers   []string         `json:"covers,omitempty"`
 	Replaces []string         `json:"replaces,omitempty"` // sources whose live scopes this one may retire
 	Assume   Assumptions      `json:"assume,omitzero"`
 	Controls *DeliveryControl `json:"controls,omitempty"`

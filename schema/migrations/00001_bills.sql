@@ -100,7 +100,8 @@ PARTITION BY toYYYYMM(BillingPeriodStart)
 ORDER BY (x_Load, ChargePeriodStart)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Append-only: which load is live per scope is argMax(Load, (Version, ContentHash)). One
+-- Append-only: which load is live per scope is argMax(Load, (Era, Version, ContentHash)). An era
+-- ends when --replaces retires the scope or brings it back, whatever the versions. One
 -- insert names all winners of a delivery at once. Load 0 retires a scope.
 CREATE TABLE idlewatt_store.commits
 (
@@ -108,6 +109,8 @@ CREATE TABLE idlewatt_store.commits
     Load         UInt64,
     Version      String,
     ContentHash  String,
+    Era          UInt32 DEFAULT 0,
+    DeliveryScopes UInt32 DEFAULT 0,
     Source       LowCardinality(String),
     Dataset      LowCardinality(String),
     Format       LowCardinality(String),

@@ -93,14 +93,12 @@ func snake(s string) string {
 }
 
 // awsTagKey recognises tags that are columns: resourceTags/user:team in legacy CSV,
-// resource_tags_user_team in legacy Parquet. Keys keep their case: AWS tells Team from team.
+// resource_tags_user_team in legacy Parquet. Keys keep their case, AWS tells Team from team, and their prefix, which the
+// SQL takes off all keys alike.
 func awsTagKey(header string) (string, bool) {
 	h := trimBOM(header)
 	if key, ok := strings.CutPrefix(h, "resourceTags/"); ok {
-		return strings.TrimPrefix(key, "user:"), true
+		return key, true
 	}
-	if key, ok := strings.CutPrefix(h, "resource_tags_"); ok {
-		return strings.TrimPrefix(key, "user_"), true
-	}
-	return "", false
+	return strings.CutPrefix(h, "resource_tags_")
 }

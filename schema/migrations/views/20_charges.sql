@@ -1,6 +1,6 @@
 -- Which load each scope shows: the newest by the provider's version, never by arrival.
 CREATE OR REPLACE VIEW idlewatt_store.live_loads AS
-SELECT Scope, argMax(Load, (Version, ContentHash)) AS Load
+SELECT Scope, argMax(Load, (Era, Version, ContentHash)) AS Load
 FROM idlewatt_store.commits GROUP BY Scope HAVING Load != 0
 ;;
 CREATE OR REPLACE VIEW idlewatt.charges DEFINER = CURRENT_USER SQL SECURITY DEFINER AS

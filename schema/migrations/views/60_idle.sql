@@ -11,9 +11,10 @@ FROM
         argMax(c.x_PricingModel, c.x_GpuHours) AS x_PricingModel, any(c.BillingAccountId) AS BillingAccountId, any(c.SubAccountId) AS SubAccountId,
         any(c.ServiceProviderName) AS ServiceProviderName, any(c.RegionId) AS RegionId, any(d.Project) AS Project, any(d.Team) AS Team,
         max(c.ChargePeriodEnd) AS Last,
-        toDecimal128(divideDecimal(toDecimal256(sum(ifNull(EffectiveCost, 0)), 18), toDecimal256(sum(assumeNotNull(x_GpuHours)), 18), 18), 18) AS Rate
+        toDecimal128(divideDecimal(toDecimal256(sum(assumeNotNull(EffectiveCost)), 18), toDecimal256(sum(assumeNotNull(x_GpuHours)), 18), 18), 18) AS Rate
     FROM idlewatt_store.gpu_charges AS c
     LEFT ANY JOIN (SELECT * FROM idlewatt_store.tag_dims FINAL) AS d ON d.TagSet = c.x_TagSet
+    WHERE isNotNull(EffectiveCost) -- reserved hours of a dataset without effective cost have no rate, not a rate of 0
     GROUP BY ResourceId, Month, BillingCurrency
 ) AS m
 GROUP BY m.ResourceId
@@ -42,7 +43,7 @@ LEFT ANY JOIN idlewatt_store.resource_rates AS t ON t.ResourceId = r.ResourceId
 LEFT ANY JOIN (SELECT Node, uniqExact(Uuid) AS Gpus FROM idlewatt_store.live_intervals GROUP BY Node) AS n ON n.Node = i.Node
 LEFT ANY JOIN
 (
-    SELECT Uuid, Instance, IntervalStart, Owner, JobId, sum(GpuHours) AS GpuHours, sum(ifNull(EffectiveCost, 0)) AS Cost, count() AS Parts
+    SELECT Uuid, Instance, IntervalStart, Owner, JobId, sum(GpuHours) AS GpuHours, if(countIf(isNull(EffectiveCost)) = 0, sum(EffectiveCost), NULL) AS Cost, count() AS Parts
     FROM idlewatt_store.live_allocations WHERE isNotNull(IntervalStart) GROUP BY Uuid, Instance, IntervalStart, Owner, JobId
 ) AS a ON a.Uuid = i.Uuid AND a.Instance = i.Instance AND a.IntervalStart = i.Start AND a.Owner = i.Owner AND a.JobId = i.JobId
 ;;
