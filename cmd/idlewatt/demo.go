@@ -44,7 +44,11 @@ func (c *demoCmd) Run(e *env) error {
 		return fmt.Errorf("making the sample month: %w", err)
 	}
 	if c.Once {
-		return e.demoOnce(month)
+		if err := e.demoOnce(month); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(e.out, "The page: %s --data %s up, then http://%s/\n", os.Args[0], e.data, defaultListen)
+		return err
 	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
