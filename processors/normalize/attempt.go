@@ -234,8 +234,7 @@ func (a *attempt) focusVersion(s source) string {
 
 // sweepObject removes what a failed insert of one object left behind.
 func (a *attempt) sweepObject(ctx context.Context, s source) {
-	q := "DELETE FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND x_Object = ?"
-	if err := a.p.db.Exec(ctx, q, a.load, a.load+1<<16, s.object.SHA256); err != nil {
+	if err := a.remove(ctx, " AND x_Object = "+literal(s.object.SHA256)); err != nil {
 		a.p.Log.WarnContext(ctx, "sweeping rows of a failed insert", slog.String("error", err.Error()))
 	}
 }
@@ -247,8 +246,34 @@ func (a *attempt) sweep(ctx context.Context) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	q := "DELETE FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ?"
-	if err := a.p.db.Exec(ctx, q, a.load, a.load+1<<16); err != nil {
+	if err := a.remove(ctx, ""); err != nil {
 		a.p.Log.WarnContext(ctx, "sweeping rows of a refused load", slog.String("error", err.Error()))
 	}
+}
+
+// remove deletes rows of the attempt, months that hold none left alone: a deletion rewrites
+// every part that it is let at.
+func (a *attempt) remove(ctx context.Context, where string) error {
+	where = fmt.Sprintf(" WHERE x_Load >= %d AND x_Load < %d%s", a.load, a.load+1<<16, where)
+	rows, err := a.p.db.Query(ctx, "SELECT DISTINCT _partition_id FROM idlewatt_store.charges"+where)
+	if err != nil {
+		return err
+	}
+	var months []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		months = append(months, id)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, id := range months {
+		if err := a.p.db.Exec(ctx, "DELETE FROM idlewatt_store.charges IN PARTITION ID "+literal(id)+where); err != nil {
+			return err
+		}
+	}
+	return nil
 }
