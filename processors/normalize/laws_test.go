@@ -45,7 +45,7 @@ func TestHighestVersionWinsInEveryOrder(t *testing.T) {
 		}
 	}
 	must(t, json.Unmarshal(text, &in))
-	r := newRig(t)
+	r := freshRig(t)
 	// The whole bill as it stands at a version.
 	bill := func(account string, version int) event.Object {
 		newest, cost := map[string]int{}, map[string]string{}
@@ -85,7 +85,7 @@ type book struct {
 // the newest version of each month, never of the newest arrival; a repeat changes nothing.
 func TestDeliveriesObeyTheirVersions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := freshRig(t)
 	fewChecks(t, 8)
 	rapid.Check(t, func(t *rapid.T) {
 		source := r.source()
@@ -146,7 +146,7 @@ func (b book) text() string {
 // loaded again, and a late B does not win over them.
 func TestEarlierBytesGoLiveAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := freshRig(t)
 	source := r.source()
 	bytesOf := map[string]event.Object{
 		"A": r.put("a.csv", []byte(focusHeader+line(source, "2025-01", "r", "1"))),
@@ -235,7 +235,7 @@ func TestMovedLineLeavesItsMonth(t *testing.T) {
 // Handed case 057, part b: a delivery over more partitions than an insert may have by default.
 func TestManyPeriodsInOneDelivery(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := freshRig(t)
 	days, months := r.source(), r.source()
 	csv, focus := "Date,SubscriptionId,CostInBillingCurrency,BillingCurrency\n", focusHeader
 	for i := range 101 {
