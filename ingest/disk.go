@@ -15,7 +15,7 @@ func roomFor(dir string) error {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return nil //nolint:nilerr // a file system that does not tell is not full
 	}
-	if free := st.Bavail * uint64(st.Bsize); free < reserve { //nolint:unconvert // the type differs by platform
+	if free := st.Bavail * uint64(st.Bsize); free < reserve { // the type differs by platform
 		return fmt.Errorf("no space left on device: %d MiB free, %d MiB stay reserved for the event log and the store", free>>20, reserve>>20)
 	}
 	return nil

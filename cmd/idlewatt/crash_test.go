@@ -37,7 +37,7 @@ func newMachine(t *testing.T) machine {
 }
 
 func (m machine) command(args ...string) *exec.Cmd {
-	c := exec.Command(m.bin, args...) //nolint:noctx // ended by the test itself, at a moment of its choice
+	c := exec.Command(m.bin, args...) // ended by the test itself, at a moment of its choice
 	c.Env = append(os.Environ(), "IDLEWATT_DATA="+m.data, "GORACE=atexit_sleep_ms=0")
 	return c
 }
@@ -244,8 +244,8 @@ func (m machine) killInLoad(args []string) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	small, big, archive := m.generate("small.parquet", 1000), m.generate("big.parquet", 100_000), m.generate("archive.parquet", 250_000)
-	script := `mount -t tmpfs -o size=36m tmpfs "$DISK" || exit 77
+	small, big, archive := m.generate("small.parquet", 1000), m.generate("big.parquet", 40_000), m.generate("archive.parquet", 100_000)
+	script := `mount -t tmpfs -o size=24m tmpfs "$DISK" || exit 77
 run() { echo "== $*"; idlewatt "$@" 2>&1; echo "exit $?"; }
 run import -q --source payer --format aws-cur2 --version 1 "$SMALL"
 run import -q --source payer --format aws-cur2 --version 2 "$BIG"

@@ -42,14 +42,14 @@ func must(t testing.TB, err error) {
 // sized is an event whose message has just so many bytes, headers counted.
 func sized(t *testing.T, size int) event.Event {
 	t.Helper()
-	make := func(n int) event.Event {
+	filled := func(n int) event.Event {
 		e, err := event.New(event.TypeGPUSamples, "test", "natural key", "1", time.Unix(1, 0), strings.Repeat("x", n))
 		must(t, err)
 		return e
 	}
-	e := make(0)
+	e := filled(0)
 	head := (&nats.Msg{Subject: "raw.gpu.samples", Header: e.Headers(), Data: e.Data}).Size()
-	return make(size - head)
+	return filled(size - head)
 }
 
 // Handed case 047: the server's limit covers payload and headers; ours keeps below it, and

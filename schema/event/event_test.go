@@ -14,8 +14,8 @@ import (
 // The id follows from source, key and version, and from how they are divided.
 func TestIDTellsFactsApart(t *testing.T) {
 	t.Parallel()
-	if event.ID("a", "b", "c") != event.ID("a", "b", "c") {
-		t.Error("a retry got another id")
+	if first, retry := event.ID("a", "b", "c"), event.ID("a", "b", "c"); first != retry {
+		t.Errorf("a retry of %s got %s", first, retry)
 	}
 	seen := map[string]bool{}
 	for _, k := range [][3]string{{"a", "b", "c"}, {"ab", "", "c"}, {"a", "bc", ""}, {"", "ab", "c"}, {"a", "b", ""}} {

@@ -140,7 +140,7 @@ func TestParquetHeader(t *testing.T) {
 	if types["line_item_unblended_cost"] != "Nullable(Float64)" || types["resource_tags"] != "Map(String, Nullable(String))" || types["line_item_line_item_type"] != "Nullable(String)" {
 		t.Errorf("types %v", types)
 	}
-	for n := range len(whole) {
+	for n := range whole {
 		if _, err := header(t, event.Object{Encoding: "parquet"}, whole[:n]); err == nil {
 			t.Errorf("the first %d of %d bytes are taken for a whole file", n, len(whole))
 		}
