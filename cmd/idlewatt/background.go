@@ -6,12 +6,23 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/processors/normalize"
 	"github.com/idlewatt/idlewatt/processors/runtime"
 )
 
 // closing closes the app when a command ends and keeps both errors.
 func closing(a *app, err *error) { *err = errors.Join(*err, a.close()) }
+
+// withApp opens the data directory for one piece of work and closes it again.
+func (e *env) withApp(work func(a *app) error) (err error) {
+	a, err := e.open(local.Options{})
+	if err != nil {
+		return err
+	}
+	defer closing(a, &err)
+	return work(a)
+}
 
 // background runs a consumer until stop is called.
 func (a *app) background(c runtime.Consumer) (stop func()) {

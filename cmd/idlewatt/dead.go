@@ -7,7 +7,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/processors/normalize"
 )
 
@@ -22,21 +21,18 @@ type deadListCmd struct {
 	Limit int `default:"100" help:"At most so many."`
 }
 
-func (c *deadListCmd) Run(e *env) (err error) {
-	a, err := e.open(local.Options{})
-	if err != nil {
-		return err
-	}
-	defer closing(a, &err)
+func (c *deadListCmd) Run(e *env) error { return e.withApp(c.run) }
+
+func (c *deadListCmd) run(a *app) error {
 	letters, err := a.publisher().Letters(a.ctx, c.Limit)
 	if err != nil {
 		return err
 	}
 	if len(letters) == 0 {
-		_, err = fmt.Fprintln(e.out, "no dead letters")
+		_, err := fmt.Fprintln(a.out, "no dead letters")
 		return err
 	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NUMBER\tAT\tREFUSED BY\tTYPE\tREASON")
 	for _, l := range letters {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.Number, l.Stored.Format(time.RFC3339), l.Refused, l.Type, l.Reason)
@@ -48,26 +44,23 @@ type deadShowCmd struct {
 	Number uint64 `arg:""`
 }
 
-func (c *deadShowCmd) Run(e *env) (err error) {
-	a, err := e.open(local.Options{})
-	if err != nil {
-		return err
-	}
-	defer closing(a, &err)
+func (c *deadShowCmd) Run(e *env) error { return e.withApp(c.run) }
+
+func (c *deadShowCmd) run(a *app) error {
 	l, err := a.publisher().Letter(a.ctx, c.Number)
 	if err != nil {
 		return err
 	}
 	raw := string(l.Raw)
 	l.Raw = nil
-	enc := json.NewEncoder(e.out)
+	enc := json.NewEncoder(a.out)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(l.DeadLetter); err != nil {
 		return err
 	}
 	if raw != "" {
-		_, err = fmt.Fprintln(e.out, raw)
+		_, err = fmt.Fprintln(a.out, raw)
 	}
 	return err
 }
@@ -76,12 +69,9 @@ type deadRetryCmd struct {
 	Numbers []uint64 `arg:"" name:"number"`
 }
 
-func (c *deadRetryCmd) Run(e *env) (err error) {
-	a, err := e.open(local.Options{})
-	if err != nil {
-		return err
-	}
-	defer closing(a, &err)
+func (c *deadRetryCmd) Run(e *env) error { return e.withApp(c.run) }
+
+func (c *deadRetryCmd) run(a *app) error {
 	var errs []error
 	for _, n := range c.Numbers {
 		errs = append(errs, a.publisher().Retry(a.ctx, n))
@@ -100,12 +90,9 @@ type deadDropCmd struct {
 	Numbers []uint64 `arg:"" name:"number"`
 }
 
-func (c *deadDropCmd) Run(e *env) (err error) {
-	a, err := e.open(local.Options{})
-	if err != nil {
-		return err
-	}
-	defer closing(a, &err)
+func (c *deadDropCmd) Run(e *env) error { return e.withApp(c.run) }
+
+func (c *deadDropCmd) run(a *app) error {
 	var errs []error
 	for _, n := range c.Numbers {
 		errs = append(errs, a.publisher().Drop(a.ctx, n))
