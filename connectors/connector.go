@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/schema/event"
+	"github.com/idlewatt/idlewatt/schema/lines"
 )
 
 // Cursor is what a connector wants to remember between two pulls: JSON of its own form. Nil
@@ -60,8 +61,9 @@ type Factory struct {
 	Formats []Format
 }
 
-// Format reads one kind of file into events, for imports by hand. Bills are not read here:
-// their bytes are archived and normalised by the store (see schema/normalize).
+// Format reads one kind of file, for imports by hand. Bills that are files are not read here:
+// their bytes are archived and normalised by the store (see schema/normalize). Exactly one of
+// Decode and Lines is set.
 type Format struct {
 	Name string // as in --format
 	// Sniff tells from the first bytes of a file (up to 64 KiB) whether it is this format.
@@ -69,6 +71,31 @@ type Format struct {
 	// Decode emits the file's facts. A bad part is an error that names file, row and column,
 	// or, where the rest stands without it, is reported through Bad.
 	Decode func(ctx context.Context, f File, emit Emitter) error
+	// Lines writes the charges in answers of a provider's API, the files of one delivery, as
+	// charge lines, and returns the days (YYYY-MM-DD) or months that they are whole for.
+	Lines func(ctx context.Context, files []File, w *lines.Writer) (covers []string, err error)
+}
+
+// Doctor is a connector that can say what keeps it from working. Most are.
+type Doctor interface {
+	// Doctor looks and changes nothing: no event, no cursor. It returns at least one finding
+	// and never puts a secret into one.
+	Doctor(ctx context.Context) []Finding
+}
+
+// Levels of a finding.
+const (
+	OK   = "ok"
+	Warn = "warn" // it works, but not as a person would expect
+	Fail = "fail" // no facts come in until this is mended
+)
+
+// Finding is one thing that a doctor looked at.
+type Finding struct {
+	Level string // OK, Warn or Fail
+	What  string // what was looked at, e.g. "s3:GetObject on arn:aws:s3:::bills/cur/*"
+	Said  string // what was found, in one line
+	Fix   string // what to do next; empty if Level is OK
 }
 
 // File is one file of an import by hand.

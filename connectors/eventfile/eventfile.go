@@ -80,11 +80,29 @@ func Check(e event.Event) error {
 			return err
 		}
 		return required(map[string]string{"resource_id": i.ResourceID, "provider": i.Provider})
+	case e.Type == event.TypeInventoryPrice:
+		var p event.Price
+		if err := e.Decode(&p); err != nil {
+			return err
+		}
+		return required(map[string]string{"provider": p.Provider, "instance_type": p.InstanceType, "pricing_model": p.PricingModel, "currency": p.Currency, "per": p.Per})
+	case e.Type == event.TypeInventoryPoll:
+		var p event.Poll
+		if err := e.Decode(&p); err != nil {
+			return err
+		}
+		return required(map[string]string{"source": p.Source, "provider": p.Provider})
+	case e.Type == event.TypeInventoryWallet:
+		var w event.Wallet
+		if err := e.Decode(&w); err != nil {
+			return err
+		}
+		return required(map[string]string{"source": w.Source, "provider": w.Provider, "currency": w.Currency})
 	case e.Type == event.TypeBillingInvoice:
 		var i event.BillingInvoice
 		return e.Decode(&i)
 	default:
-		return fmt.Errorf("type %q is not taken from outside: want job.started, job.placed, job.checkpointed, job.finished, inventory.instance or billing.invoice", e.Type)
+		return fmt.Errorf("type %q is not taken from outside: want job.started, job.placed, job.checkpointed, job.finished, inventory.instance, inventory.price, inventory.poll, inventory.wallet or billing.invoice", e.Type)
 	}
 }
 

@@ -34,14 +34,35 @@ const (
 	tries = 100_000
 )
 
-// Consumers returns the durable consumers: one for jobs, one for machines.
+// Consumers returns the durable consumers: one for jobs, one for each kind of inventory.
 func (p *Processor) Consumers() []runtime.Consumer {
-	return []runtime.Consumer{
-		{Stream: bus.RawJob, Durable: "jobs", Batch: batch, MaxDeliver: tries, Handle: p.handleJobs},
-		{
-			Stream: bus.RawInventory, Durable: "inventory", Subjects: []string{"raw.inventory.instance"},
-			Batch: batch, MaxDeliver: tries, Handle: p.handleInstances,
-		},
+	out := []runtime.Consumer{{Stream: bus.RawJob, Durable: "jobs", Batch: batch, MaxDeliver: tries, Handle: p.handleJobs}}
+	for _, c := range []struct {
+		durable, subject string
+		handle           func(context.Context, []runtime.Delivered) []error
+	}{
+		{"inventory", "raw.inventory.instance", handle(p, insertInstances, instanceRow)},
+		{"prices", "raw.inventory.price", handle(p, insertPrices, priceRow)},
+		{"polls", "raw.inventory.poll", handle(p, insertPolls, pollRow)},
+		{"wallets", "raw.inventory.wallet", handle(p, insertWallets, walletRow)},
+	} {
+		out = append(out, runtime.Consumer{
+			Stream: bus.RawInventory, Durable: c.durable, Subjects: []string{c.subject}, Batch: batch, MaxDeliver: tries, Handle: c.handle,
+		})
+	}
+	return out
+}
+
+// handle stores events of one payload by one statement.
+func handle[T any](p *Processor, stmt string, row func(runtime.Delivered, T, time.Time) ([]any, error)) func(context.Context, []runtime.Delivered) []error {
+	return func(ctx context.Context, in []runtime.Delivered) []error {
+		return p.store(ctx, in, stmt, func(d runtime.Delivered) ([]any, error) {
+			var v T
+			if err := d.Decode(&v); err != nil {
+				return nil, err
+			}
+			return row(d, v, p.known(d))
+		})
 	}
 }
 
@@ -52,16 +73,6 @@ func (p *Processor) handleJobs(ctx context.Context, in []runtime.Delivered) []er
 			return nil, err
 		}
 		return jobRow(d, j, p.known(d))
-	})
-}
-
-func (p *Processor) handleInstances(ctx context.Context, in []runtime.Delivered) []error {
-	return p.store(ctx, in, insertInstances, func(d runtime.Delivered) ([]any, error) {
-		var i event.Instance
-		if err := d.Decode(&i); err != nil {
-			return nil, err
-		}
-		return instanceRow(d, i, p.known(d))
 	})
 }
 

@@ -15,8 +15,9 @@ const insertJobs = `INSERT INTO idlewatt_store.job_events (Event, Type, At, Sche
 	Name, User, Project, Team, Environment, Labels, Nodes, Gpus, GpuCount, Namespace, Pods, Start, End, Checkpoint,
 	Outcome, AcceptedUnits, UnitName, Evidence, ReceivedAt)`
 
-const insertInstances = `INSERT INTO idlewatt_store.instances (ResourceId, Provider, Account, Region, InstanceType,
-	GpuModel, GpuCount, Hosts, Gpus, PricingModel, Rate, Currency, Tags, SeenFrom, SeenTo, Evidence, Event, ReceivedAt)`
+const insertInstances = `INSERT INTO idlewatt_store.instances (ResourceId, Kind, Source, Name, Provider, Account, Region,
+	Zone, InstanceType, System, GpuModel, GpuCount, Hosts, Gpus, PricingModel, Rate, Currency, Tags, SeenFrom, SeenTo,
+	StartedAfter, EndedBefore, Step, Evidence, Event, ReceivedAt)`
 
 // jobRow checks a fact about a job and makes its row. A fact's own time fills in the moment
 // that its type is about.
@@ -67,44 +68,6 @@ func checkJob(d runtime.Delivered, j event.Job) error {
 	if j.AcceptedUnits != nil {
 		if err := money.Check(*j.AcceptedUnits); err != nil {
 			errs = append(errs, fmt.Errorf("accepted_units: %w", err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func instanceRow(d runtime.Delivered, i event.Instance, known time.Time) ([]any, error) {
-	if i.SeenFrom.IsZero() {
-		i.SeenFrom = d.Time
-	}
-	if err := checkInstance(i); err != nil {
-		return nil, fmt.Errorf("checking %s: %w", d.Type, err)
-	}
-	return []any{
-		i.ResourceID, i.Provider, i.Account, i.Region, i.InstanceType, i.GPUModel, i.GPUCount, list(i.Hosts), list(i.GPUs),
-		i.PricingModel, i.Rate, i.Currency, labels(i.Tags), i.SeenFrom, i.SeenTo, "inventory", d.ID, known,
-	}, nil
-}
-
-func checkInstance(i event.Instance) error {
-	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
-		if wrong {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	bad(i.ResourceID == "", "resource_id is required")
-	bad(i.Provider == "", "provider is required")
-	bad(!storable(&i.SeenFrom), "seen_from %v is not storable", i.SeenFrom)
-	bad(!storable(i.SeenTo), "seen_to %v is not storable", i.SeenTo)
-	bad(i.SeenTo != nil && i.SeenTo.Before(i.SeenFrom), "seen_to %v is before seen_from %v", i.SeenTo, i.SeenFrom)
-	bad(i.Rate != nil && i.Currency == "", "rate has no currency")
-	for name, v := range map[string]*money.Decimal{"rate": i.Rate, "gpu_count": i.GPUCount} {
-		if v == nil {
-			continue
-		}
-		bad(v.IsNegative(), "%s is negative", name)
-		if err := money.Check(*v); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)

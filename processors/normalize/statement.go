@@ -2,6 +2,7 @@ package normalize
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ var moneyColumns = map[string]bool{
 }
 
 // helperColumns are made by the format's SQL for the outer statement and not stored.
-var helperColumns = map[string]bool{"x_StatedGpus": true, "x_MachineHours": true, "x_BadTags": true} // x_BadTags is listed by hand
+var helperColumns = map[string]bool{"x_StatedGpus": true, "x_StatedGpuModel": true, "x_MachineHours": true, "x_BadTags": true} // x_BadTags is listed by hand
 
 // remainder is what covered usage and its negations of one scope leave over; it is put on
 // one row so that the sum holds.
@@ -30,6 +31,10 @@ func (l *attempt) statement(s source, from, rowNumber string, columns []string) 
 		"x_Load", "x_Scope", "x_Source", "x_Dataset", "x_Delivery", "x_Object", "x_FocusVersion",
 		"x_TagSet", "x_BadTags", "x_GpuModel", "x_GpuCount", "x_GpuHours", "x_BilledResidue", "x_EffectiveResidue",
 	}
+	model := "nullIf(g.GpuModel, '')"
+	if slices.Contains(columns, "x_StatedGpuModel") {
+		model = "coalesce(x_StatedGpuModel, " + model + ")"
+	}
 	scope := "formatDateTime(" + l.scopeTime() + ", '" + l.scopeLayout() + "')"
 	exprs := []string{
 		fmt.Sprintf("toUInt64(%d) + %s + throwIf(%s, 'a date is before 2000 or after 2100')", l.load, l.ordinal(), insane),
@@ -37,7 +42,7 @@ func (l *attempt) statement(s source, from, rowNumber string, columns []string) 
 		literal(l.d.Source), literal(s.format.Dataset), literal(l.d.Delivery), literal(s.object.SHA256), literal(l.focusVersion(s)),
 		"sipHash64(mapSort(Tags), ifNull(SubAccountId, ''))",
 		"x_BadTags",
-		"nullIf(g.GpuModel, '')",
+		model,
 		"CAST(" + gpuCount + " AS Nullable(Decimal(38, 18)))",
 		"toDecimal128(roundBankers(" + gpuHours + ", 18), 18)",
 		residue("BilledCost"), residue("EffectiveCost"),

@@ -61,6 +61,8 @@ var subjects = map[string]string{
 	"billing.invoice":    "raw.billing.invoice",
 	"inventory.instance": "raw.inventory.instance",
 	"inventory.price":    "raw.inventory.price",
+	"inventory.poll":     "raw.inventory.poll",
+	"inventory.wallet":   "raw.inventory.wallet",
 	"gpu.samples":        "raw.gpu.samples",
 	"job.started":        "raw.job.started",
 	"job.placed":         "raw.job.placed",

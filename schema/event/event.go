@@ -28,6 +28,8 @@ const (
 
 	TypeInventoryInstance = "inventory.instance"
 	TypeInventoryPrice    = "inventory.price"
+	TypeInventoryPoll     = "inventory.poll"
+	TypeInventoryWallet   = "inventory.wallet"
 
 	TypeGPUSamples = "gpu.samples"
 

@@ -48,22 +48,3 @@ type Job struct {
 	UnitName      string         `json:"unit_name,omitempty"`
 	Evidence      string         `json:"x_Evidence,omitempty"`
 }
-
-// Instance is the payload of inventory.instance: a resource seen running.
-type Instance struct {
-	ResourceID   string            `json:"resource_id"` // as the bill writes it
-	Provider     string            `json:"provider"`
-	Account      string            `json:"account,omitempty"`
-	Region       string            `json:"region,omitempty"`
-	InstanceType string            `json:"instance_type,omitempty"`
-	GPUModel     string            `json:"gpu_model,omitempty"`
-	GPUCount     *money.Decimal    `json:"gpu_count,omitempty"`
-	Hosts        []string          `json:"hosts,omitempty"` // every name this machine goes by
-	GPUs         []string          `json:"gpus,omitempty"`  // GPU UUIDs, if known
-	PricingModel string            `json:"pricing_model,omitempty"`
-	Rate         *money.Decimal    `json:"rate,omitempty"` // per hour of the whole machine
-	Currency     string            `json:"currency,omitempty"`
-	Tags         map[string]string `json:"tags,omitempty"`
-	SeenFrom     time.Time         `json:"seen_from"`
-	SeenTo       *time.Time        `json:"seen_to,omitempty"`
-}

@@ -147,14 +147,20 @@ ENGINE = ReplacingMergeTree(ReceivedAt)
 ORDER BY (Scheduler, Cluster, JobId, ArrayTask, Attempt, Event)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Which cloud resource a host is: from inventory events and the static map of the configuration.
+-- Every run of a resource at one rate, from inventory events; also which cloud resource a
+-- host is, there and from the static map of the configuration.
 CREATE TABLE idlewatt_store.instances
 (
     ResourceId   String,
+    Kind         LowCardinality(String),
+    Source       LowCardinality(String),
+    Name         String,
     Provider     LowCardinality(String),
     Account      LowCardinality(String),
     Region       LowCardinality(String),
+    Zone         LowCardinality(String),
     InstanceType LowCardinality(String),
+    System       LowCardinality(String),
     GpuModel     LowCardinality(String),
     GpuCount     Nullable(Decimal(38, 18)),
     Hosts        Array(String),
@@ -165,9 +171,70 @@ CREATE TABLE idlewatt_store.instances
     Tags         Map(LowCardinality(String), String),
     SeenFrom     DateTime64(3, 'UTC'),
     SeenTo       Nullable(DateTime64(3, 'UTC')),
+    StartedAfter Nullable(DateTime64(3, 'UTC')),
+    EndedBefore  Nullable(DateTime64(3, 'UTC')),
+    Step         UInt32,
     Evidence     LowCardinality(String),
     Event        String,
     ReceivedAt   DateTime64(6, 'UTC') DEFAULT now64(6)
 )
 ENGINE = ReplacingMergeTree(ReceivedAt)
-ORDER BY (ResourceId, SeenFrom);
+ORDER BY (ResourceId, Kind, SeenFrom)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- When everything that ran in an account and region had been told.
+CREATE TABLE idlewatt_store.polls
+(
+    Source     LowCardinality(String),
+    Provider   LowCardinality(String),
+    Account    LowCardinality(String),
+    Region     LowCardinality(String),
+    At         DateTime64(3, 'UTC'),
+    Running    UInt32,
+    Event      String,
+    ReceivedAt DateTime64(6, 'UTC') DEFAULT now64(6)
+)
+ENGINE = ReplacingMergeTree(ReceivedAt)
+PARTITION BY toYYYYMM(At)
+ORDER BY (Source, Account, Region, At)
+TTL toDateTime(At) + INTERVAL 400 DAY;
+
+-- What one hour costs from ValidFrom on.
+CREATE TABLE idlewatt_store.prices
+(
+    Source       LowCardinality(String),
+    Provider     LowCardinality(String),
+    Region       LowCardinality(String),
+    Zone         LowCardinality(String),
+    InstanceType LowCardinality(String),
+    Kind         LowCardinality(String),
+    System       LowCardinality(String),
+    PricingModel LowCardinality(String),
+    Per          LowCardinality(String),
+    Rate         Decimal(38, 18),
+    Currency     LowCardinality(String),
+    ValidFrom    DateTime64(3, 'UTC'),
+    ValidTo      Nullable(DateTime64(3, 'UTC')),
+    Event        String,
+    ReceivedAt   DateTime64(6, 'UTC') DEFAULT now64(6)
+)
+ENGINE = ReplacingMergeTree(ReceivedAt)
+ORDER BY (Provider, InstanceType, Kind, PricingModel, Region, Zone, System, Per, Source, ValidFrom);
+
+-- Prepaid balances over time. Never a cost.
+CREATE TABLE idlewatt_store.wallets
+(
+    Source       LowCardinality(String),
+    Provider     LowCardinality(String),
+    Account      LowCardinality(String),
+    At           DateTime64(3, 'UTC'),
+    Balance      Decimal(38, 18),
+    Currency     LowCardinality(String),
+    SpendPerHour Nullable(Decimal(38, 18)),
+    SpendLimit   Nullable(Decimal(38, 18)),
+    Event        String,
+    ReceivedAt   DateTime64(6, 'UTC') DEFAULT now64(6)
+)
+ENGINE = ReplacingMergeTree(ReceivedAt)
+ORDER BY (Source, Account, At)
+TTL toDateTime(At) + INTERVAL 400 DAY;

@@ -1,6 +1,10 @@
 package normalize
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/idlewatt/idlewatt/schema/lines"
+)
 
 // focusTexts and focusMoney are the CostAndUsage columns of FOCUS 1.0 to 1.4 that are kept.
 var focusTexts = []string{
@@ -13,12 +17,14 @@ var focusTexts = []string{
 	"ResourceName", "ResourceType", "ServiceCategory", "ServiceName", "ServiceProviderName",
 	"ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceId", "SubAccountId", "SubAccountName",
 	"SubAccountType", "AllocatedMethodId", "AllocatedResourceId", "AllocatedResourceName",
+	"x_LineItemType", "x_PricingModel", "x_InstanceType", "x_GpuModel",
 }
 
 var focusMoney = []string{
 	"BilledCost", "CommitmentDiscountQuantity", "ConsumedQuantity", "ContractedCost", "ContractedUnitPrice",
 	"EffectiveCost", "ListCost", "ListUnitPrice", "PricingCurrencyContractedUnitPrice",
 	"PricingCurrencyEffectiveCost", "PricingCurrencyListUnitPrice", "PricingQuantity",
+	"x_GpuCount", "x_MachineHours",
 }
 
 func focus() Format {
@@ -45,6 +51,15 @@ func focus() Format {
 		Nulls:     []string{"NULL", "null", "(null)"},
 		Signature: []string{"BilledCost", "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart"},
 	}
+}
+
+// chargeLines are files of schema/lines: FOCUS with columns of ours, whole for usage days.
+func chargeLines() Format {
+	f := focus()
+	f.Name, f.Dataset, f.Daily = lines.Format, "usage", true
+	f.Summary = "charges from a provider's API, as connectors write them: CSV in FOCUS names"
+	f.Signature = append(f.Signature, "x_MachineHours", "x_LineItemType")
+	return f
 }
 
 // FocusVersion tells a file's version by its newest column (FOCUS changelogs). The keys are

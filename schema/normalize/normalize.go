@@ -87,7 +87,7 @@ var azureSQL string
 
 // Formats returns every bill format, most specific first, in the order that guessing tries.
 func Formats() []Format {
-	return []Format{awsCUR2(), awsLegacy(), focus(), azureActual()}
+	return []Format{awsCUR2(), awsLegacy(), chargeLines(), focus(), azureActual()}
 }
 
 // Find returns the format of that name.

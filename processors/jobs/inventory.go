@@ -1,0 +1,118 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/idlewatt/idlewatt/processors/runtime"
+	"github.com/idlewatt/idlewatt/schema/event"
+	"github.com/idlewatt/idlewatt/schema/money"
+)
+
+const insertPolls = `INSERT INTO idlewatt_store.polls (Source, Provider, Account, Region, At, Running, Event, ReceivedAt)`
+
+const insertPrices = `INSERT INTO idlewatt_store.prices (Source, Provider, Region, Zone, InstanceType, Kind, System,
+	PricingModel, Per, Rate, Currency, ValidFrom, ValidTo, Event, ReceivedAt)`
+
+const insertWallets = `INSERT INTO idlewatt_store.wallets (Source, Provider, Account, At, Balance, Currency, SpendPerHour,
+	SpendLimit, Event, ReceivedAt)`
+
+func instanceRow(d runtime.Delivered, i event.Instance, known time.Time) ([]any, error) {
+	if i.SeenFrom.IsZero() {
+		i.SeenFrom = d.Time
+	}
+	if i.Kind == "" {
+		i.Kind = event.KindMachine
+	}
+	if err := checkInstance(i); err != nil {
+		return nil, fmt.Errorf("checking %s: %w", d.Type, err)
+	}
+	return []any{
+		i.ResourceID, i.Kind, i.Source, i.Name, i.Provider, i.Account, i.Region, i.Zone, i.InstanceType, i.System, i.GPUModel,
+		i.GPUCount, list(i.Hosts), list(i.GPUs), i.PricingModel, i.Rate, i.Currency, labels(i.Tags), i.SeenFrom, i.SeenTo,
+		i.StartedAfter, i.EndedBefore, uint32(i.Step), "inventory", d.ID, known, //nolint:gosec // checked
+	}, nil
+}
+
+func checkInstance(i event.Instance) error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(i.ResourceID == "", "resource_id is required")
+	bad(i.Provider == "", "provider is required")
+	bad(!storable(&i.SeenFrom), "seen_from %v is not storable", i.SeenFrom)
+	bad(!storable(i.SeenTo), "seen_to %v is not storable", i.SeenTo)
+	bad(i.SeenTo != nil && i.SeenTo.Before(i.SeenFrom), "seen_to %v is before seen_from %v", i.SeenTo, i.SeenFrom)
+	bad(i.StartedAfter != nil && i.StartedAfter.After(i.SeenFrom), "started_after %v is after seen_from %v", i.StartedAfter, i.SeenFrom)
+	bad(i.EndedBefore != nil && (i.SeenTo == nil || i.EndedBefore.Before(*i.SeenTo)), "ended_before %v needs a seen_to that is not after it", i.EndedBefore)
+	bad(!storable(i.StartedAfter) || !storable(i.EndedBefore), "started_after or ended_before is not storable")
+	bad(i.Step < 0 || i.Step > 86400, "billing_step_seconds %d is not between 0 and 86,400", i.Step)
+	bad(!oneOf(i.Kind, event.KindMachine, event.KindStorage, event.KindVolume, event.KindServerless), "kind %q is none of machine, storage, volume, serverless", i.Kind)
+	bad(i.Rate != nil && i.Currency == "", "rate has no currency")
+	for name, v := range map[string]*money.Decimal{"rate": i.Rate, "gpu_count": i.GPUCount} {
+		if v == nil {
+			continue
+		}
+		bad(v.IsNegative(), "%s is negative", name)
+		if err := money.Check(*v); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func pollRow(d runtime.Delivered, p event.Poll, known time.Time) ([]any, error) {
+	if p.Source == "" || p.At.IsZero() || !storable(&p.At) || p.Running < 0 {
+		return nil, fmt.Errorf("checking %s: want a source, a storable time and a count, got %+v", d.Type, p)
+	}
+	return []any{p.Source, p.Provider, p.Account, p.Region, p.At, uint32(p.Running), d.ID, known}, nil //nolint:gosec // checked
+}
+
+func priceRow(d runtime.Delivered, p event.Price, known time.Time) ([]any, error) {
+	if p.Kind == "" {
+		p.Kind = event.KindMachine
+	}
+	var errs []error
+	for name, v := range map[string]string{
+		"provider": p.Provider, "instance_type": p.InstanceType, "pricing_model": p.PricingModel, "currency": p.Currency,
+	} {
+		if v == "" {
+			errs = append(errs, fmt.Errorf("%s is required", name))
+		}
+	}
+	if !oneOf(p.Per, event.PerMachine, event.PerGPU, event.PerVCPU) {
+		errs = append(errs, fmt.Errorf("per %q is none of machine, gpu, vcpu", p.Per))
+	}
+	if p.Rate.IsNegative() {
+		errs = append(errs, errors.New("rate is negative"))
+	}
+	if p.ValidFrom.IsZero() || !storable(&p.ValidFrom) || !storable(p.ValidTo) {
+		errs = append(errs, errors.New("valid_from is required, and both bounds must be storable"))
+	}
+	if err := errors.Join(append(errs, money.Check(p.Rate))...); err != nil {
+		return nil, fmt.Errorf("checking %s: %w", d.Type, err)
+	}
+	return []any{
+		p.Source, p.Provider, p.Region, p.Zone, p.InstanceType, p.Kind, p.System, p.PricingModel, p.Per, p.Rate, p.Currency,
+		p.ValidFrom, p.ValidTo, d.ID, known,
+	}, nil
+}
+
+func walletRow(d runtime.Delivered, w event.Wallet, known time.Time) ([]any, error) {
+	if w.Source == "" || w.At.IsZero() || !storable(&w.At) || w.Currency == "" {
+		return nil, fmt.Errorf("checking %s: want a source, a storable time and a currency, got %+v", d.Type, w)
+	}
+	for _, v := range []*money.Decimal{&w.Balance, w.SpendPerHour, w.SpendLimit} {
+		if v == nil {
+			continue
+		}
+		if err := money.Check(*v); err != nil {
+			return nil, fmt.Errorf("checking %s: %w", d.Type, err)
+		}
+	}
+	return []any{w.Source, w.Provider, w.Account, w.At, w.Balance, w.Currency, w.SpendPerHour, w.SpendLimit, d.ID, known}, nil
+}
