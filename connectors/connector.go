@@ -100,11 +100,13 @@ type Finding struct {
 
 // File is one file of an import by hand.
 type File struct {
-	Name   string    // for messages
-	Source string    // --source
-	At     time.Time // --at: the time of a scrape that carries none; zero if not given
-	Now    time.Time // when the import was started
-	Body   io.Reader
+	Name   string // for messages
+	Source string // --source
+	// Account is --account, or the source: the billing account of a provider that names none.
+	Account string
+	At      time.Time // --at: the time of a scrape that carries none; zero if not given
+	Now     time.Time // when the import was started
+	Body    io.Reader
 	// Bad takes a part of the file that was refused while the rest stands: the raw bytes and
 	// why. It goes to the dead letters.
 	Bad func(ctx context.Context, raw []byte, reason error) error

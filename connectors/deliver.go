@@ -54,3 +54,17 @@ func DeliverLines(ctx context.Context, emit Emitter, source, name string, asked 
 		Covers: covers, Controls: &event.DeliveryControl{Rows: &n},
 	}, asked)
 }
+
+// Evidence archives an answer of a provider's API as it came and says so on the bus, so that
+// a line can be traced to it. What holds a secret must be stripped first.
+func Evidence(ctx context.Context, emit Emitter, source, format, name string, raw []byte, at time.Time) error {
+	o, err := emit.Archive(ctx, name, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	e, err := event.New(event.TypeBillingObject, "idlewatt/"+source, o.SHA256, format, at, event.BillingObject{Source: source, Format: format, Object: o})
+	if err != nil {
+		return err
+	}
+	return emit.Event(ctx, e)
+}

@@ -151,10 +151,10 @@ func (a Archive) describe(name, sum string, size int64) (event.Object, error) {
 		if string(tail) != "PAR1" {
 			return o, fmt.Errorf("%s: Parquet file without its footer: it is cut short after %d bytes; fetch it again", name, size)
 		}
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		o.Compression = "gzip"
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		o.Compression = "zstd"
+	case compression(head) != "none":
+		o.Compression = compression(head)
+	case bytes.HasPrefix(bytes.TrimLeft(head, " \r\n\t"), []byte("{")):
+		o.Encoding = "json" // an answer of an API, kept as evidence
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return o, fmt.Errorf("%s: zip archives are not read; unpack it and import what is in it", name)
 	case bytes.IndexByte(head, 0) >= 0:
@@ -168,6 +168,18 @@ func (a Archive) describe(name, sum string, size int64) (event.Object, error) {
 		return o, fmt.Errorf("%s: the name says %s, the bytes are %s (%s); name the file for what it is", name, ext, o.Encoding, o.Compression)
 	}
 	return o, nil
+}
+
+// compression tells by the first bytes; "none" is not compressed.
+func compression(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return "gzip"
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return "zstd"
+	default:
+		return "none"
+	}
 }
 
 // balancedQuotes refuses a CSV that ends inside a quoted field: readers take the end of the

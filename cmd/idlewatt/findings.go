@@ -23,7 +23,7 @@ SELECT arraySort(groupUniqArray(k)) AS keys FROM (SELECT arrayJoin(mapKeys(Tags)
 GROUP BY lower(replaceRegexpAll(trimBoth(k), '[^A-Za-z0-9]', '_')) HAVING length(keys) > 1 ORDER BY keys FORMAT PrettyCompactMonoBlock`},
 		{"Telemetry coverage of GPU spend", `
 SELECT c.BillingCurrency AS currency, round(sum(c.EffectiveCost), 2) AS gpu_spend,
-    round(sumIf(ifNull(c.EffectiveCost, 0), c.x_AllocationKind NOT IN ('unobserved')), 2) AS observed,
+    round(sumIf(ifNull(c.EffectiveCost, 0), c.x_AllocationKind IN ('job_used', 'job_idle', 'unallocated_idle', 'unavailable')), 2) AS observed,
     round(100 * toFloat64(observed) / greatest(toFloat64(gpu_spend), 0.000001), 1) AS percent
 FROM idlewatt.allocations AS c WHERE c.x_Source = {source} AND c.x_GpuHours > 0 AND c.x_AllocationKind != 'commitment_unused'
 GROUP BY currency FORMAT PrettyCompactMonoBlock`},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idlewatt/idlewatt/connectors"
 	"github.com/idlewatt/idlewatt/connectors/all"
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/ingest"
@@ -66,10 +67,15 @@ func (c *importCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer closing(a, &err)
-	if x, ok := all.Formats()[c.Format]; ok {
+	x, ok := all.Formats()[c.Format]
+	switch {
+	case ok && x.Lines != nil:
+		return a.importLines(c, x, paths)
+	case ok:
 		return a.importEvents(c, x.Name, at, paths)
+	default:
+		return a.importBill(c, assume, paths)
 	}
-	return a.importBill(c, assume, paths)
 }
 
 // settleFormat checks the format's name, or guesses and says what it guessed.
@@ -115,17 +121,38 @@ func (a *app) importEvents(c *importCmd, format string, at time.Time, paths []st
 }
 
 func (a *app) importBill(c *importCmd, assume event.Assumptions, paths []string) error {
-	began := a.now()
-	p := a.publisher()
-	objects, err := p.ArchiveAll(a.ctx, paths)
+	objects, err := a.publisher().ArchiveAll(a.ctx, paths)
 	if err != nil {
 		return a.refuseFiles(c, err)
 	}
-	bar := a.progress(objects)
-	d, err := p.Deliver(a.ctx, ingest.Delivery{
-		Source: c.Source, Format: c.Format, Version: c.Version, Replaces: c.Replaces, Covers: c.Covers, Assume: assume, Objects: objects,
-		Attempt: a.now().Format(time.RFC3339Nano),
-	})
+	d := c.delivery(a.now())
+	d.Format, d.Assume, d.Objects = c.Format, assume, objects
+	return a.deliver(c, d)
+}
+
+// importLines reads saved answers of a provider's API.
+func (a *app) importLines(c *importCmd, x connectors.Format, paths []string) error {
+	account := c.Account
+	if account == "" {
+		account = c.Source
+	}
+	d, err := a.publisher().Lines(a.ctx, x, c.delivery(a.now()), account, paths)
+	if err != nil {
+		return a.refuseFiles(c, err)
+	}
+	return a.deliver(c, d)
+}
+
+// delivery is what the flags say of a delivery.
+func (c *importCmd) delivery(now time.Time) ingest.Delivery {
+	return ingest.Delivery{Source: c.Source, Version: c.Version, Replaces: c.Replaces, Covers: c.Covers, Attempt: now.Format(time.RFC3339Nano)}
+}
+
+// deliver announces a delivery, waits for its outcome and tells it.
+func (a *app) deliver(c *importCmd, made ingest.Delivery) error {
+	began := a.now()
+	bar := a.progress(made.Objects)
+	d, err := a.publisher().Deliver(a.ctx, made)
 	if err != nil {
 		return err
 	}

@@ -3,16 +3,20 @@ package all
 
 import (
 	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/connectors/crusoe"
 	"github.com/idlewatt/idlewatt/connectors/dcgm"
 	"github.com/idlewatt/idlewatt/connectors/eventfile"
 	"github.com/idlewatt/idlewatt/connectors/files"
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
+	"github.com/idlewatt/idlewatt/connectors/together"
 )
 
 // Factories returns every connector, in the order of the README table.
 func Factories() []connectors.Factory {
 	return []connectors.Factory{
 		files.Factory(),
+		crusoe.Factory(),
+		together.Factory(),
 		dcgm.Factory(),
 		eventfile.Factory(),
 		invoicefile.Factory(),

@@ -32,6 +32,8 @@ func waivers() map[string]string {
 	return map[string]string{
 		"dcgm repeats": "a scrape is a fact of its own moment: what was not scraped then is gone",
 		"dcgm fails":   "a target that is down is a fact, told by an event, and no error",
+
+		"together repeats": "what is asked at another moment is another version of the answer",
 	}
 }
 
@@ -62,6 +64,7 @@ func fixtures() map[string]func(t *testing.T) connectors.Config {
 			t.Cleanup(srv.Close)
 			return &dcgm.Config{Targets: []string{srv.URL}, Timeout: 5 * time.Second, Parallel: 2, MaxBody: 1 << 20}
 		},
+		"crusoe": crusoeFixture, "together": togetherFixture,
 	}
 }
 
@@ -163,7 +166,7 @@ func TestFactoriesAndFoldersAgree(t *testing.T) {
 	entries, err := os.ReadDir("..")
 	must(t, err)
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != "all" && e.Name() != "connectortest" {
+		if e.IsDir() && !slices.Contains([]string{"all", "connectortest", "rest"}, e.Name()) {
 			folders = append(folders, e.Name())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/idlewatt/idlewatt/connectors"
 	"github.com/idlewatt/idlewatt/connectors/all"
+	"github.com/idlewatt/idlewatt/schema/lines"
 )
 
 // samples are right files of every format; strangers are files of none.
@@ -21,8 +23,10 @@ func samples() map[string][]string {
 			"../dcgm/testdata/k8s-8xh100-pods.prom", "../dcgm/testdata/mig-node.prom", "../dcgm/testdata/slurm-hpc-job.prom",
 			"../dcgm/testdata/dcgm46-canonical-names.prom",
 		},
-		"events":  {"../eventfile/testdata/jobs.jsonl"},
-		"invoice": {"../invoicefile/testdata/invoices.csv"},
+		"events":   {"../eventfile/testdata/jobs.jsonl"},
+		"invoice":  {"../invoicefile/testdata/invoices.csv"},
+		"crusoe":   {"../crusoe/testdata/crusoe_billing_costs.json"},
+		"together": {"../together/testdata/together_billing_usage.json"},
 	}
 }
 
@@ -64,8 +68,8 @@ func TestSniffKnowsItsOwnAndNoOther(t *testing.T) {
 
 func decode(ctx context.Context, f connectors.Format, body []byte) (events, bad int, err error) {
 	var k taker
-	err = f.Decode(ctx, connectors.File{
-		Name: "file", Source: "src", At: time.Date(2026, 10, 17, 10, 0, 0, 0, time.UTC), Now: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+	file := connectors.File{
+		Name: "file", Source: "src", Account: "src", At: time.Date(2026, 10, 17, 10, 0, 0, 0, time.UTC), Now: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
 		Body: bytes.NewReader(body),
 		Bad: func(_ context.Context, raw []byte, reason error) error {
 			if bad++; reason == nil || len(raw) == 0 {
@@ -73,8 +77,16 @@ func decode(ctx context.Context, f connectors.Format, body []byte) (events, bad 
 			}
 			return nil
 		},
-	}, &k)
-	return len(k.events), bad, err
+	}
+	if f.Lines == nil {
+		err = f.Decode(ctx, file, &k)
+		return len(k.events), bad, err
+	}
+	w, err := lines.NewWriter(io.Discard)
+	if err == nil {
+		_, err = f.Lines(ctx, []connectors.File{file}, w)
+	}
+	return w.Count(), bad, err
 }
 
 func TestSamplesDecodeWhole(t *testing.T) {
@@ -113,6 +125,12 @@ func TestEveryPrefixIsTakenOrRefused(t *testing.T) {
 func TestDecodeStopsAtARefusal(t *testing.T) {
 	t.Parallel()
 	for name, f := range all.Formats() {
+		if (f.Decode == nil) == (f.Lines == nil) {
+			t.Errorf("%s: wants Decode or Lines", name)
+		}
+		if f.Decode == nil {
+			continue
+		}
 		k := taker{failAt: 1}
 		err := f.Decode(t.Context(), connectors.File{
 			Name: "file", Source: "src", At: time.Date(2026, 10, 17, 10, 0, 0, 0, time.UTC), Body: bytes.NewReader(read(t, samples()[name][0])),

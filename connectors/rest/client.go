@@ -218,7 +218,7 @@ func said(body []byte) string {
 
 // hide keeps the key out of a message, whatever put it there.
 func hide(err error, key string) error {
-	if !strings.Contains(err.Error(), key) {
+	if len(key) < 8 || !strings.Contains(err.Error(), key) {
 		return err
 	}
 	clean := errors.New(strings.ReplaceAll(err.Error(), key, "[key]"))

@@ -16,7 +16,7 @@ type Key struct {
 // Validate wants exactly one place.
 func (k Key) Validate() error {
 	if (k.Env == "") == (k.File == "") {
-		return errors.New("api_key_env or api_key_file: exactly one of them is required; the key itself has no place in this file")
+		return errors.New("api_key_env: exactly one of api_key_env and api_key_file is required; the key itself has no place in this file")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ type Object struct {
 	SHA256      string `json:"sha256"`
 	Size        int64  `json:"size"`
 	Name        string `json:"name"`        // as the user or the provider calls it, for messages
-	Encoding    string `json:"encoding"`    // csv, parquet or jsonl
+	Encoding    string `json:"encoding"`    // csv, parquet, or json for an answer of an API
 	Compression string `json:"compression"` // none, gzip or zstd
 }
 

@@ -46,7 +46,7 @@ SELECT
         ChargeCategory = 'Credit', 'credit',
         ChargeCategory = 'Adjustment', 'adjustment',
         CommitmentDiscountStatus = 'Unused' OR CapacityReservationStatus = 'Unused', 'commitment_unused',
-        splits, 'unobserved',
+        splits OR ifNull(x_GpuHours > 0 AND ChargeCategory = 'Usage', 0), 'unobserved',
         'other') AS x_AllocationKind,
     if(splits, 'pending', 'whole'),
     x_Project, x_Team, x_Environment, x_TagSource, x_PricingModel, x_GpuModel, ifNull(x_GpuHours, toDecimal128(0, 18)), x_ChargeStatus,
