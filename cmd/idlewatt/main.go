@@ -40,6 +40,7 @@ type cli struct {
 	Alert       alertCmd       `cmd:"" help:"Check alert rules, see what fired. Example: idlewatt alert check -c idlewatt.yaml"`
 	Dead        deadCmd        `cmd:"" help:"Look after refused events. Example: idlewatt dead list"`
 	CheckConfig checkConfigCmd `cmd:"" help:"Check a configuration file. Example: idlewatt check-config idlewatt.yaml"`
+	Doctor      doctorCmd      `cmd:"" help:"Say what keeps facts from coming in. Example: idlewatt doctor -c idlewatt.yaml payer"`
 	Docs        docsCmd        `cmd:"" help:"Print documentation made from the code. Example: idlewatt docs schema"`
 	Version     versionCmd     `cmd:"" help:"Print the version. Example: idlewatt version"`
 }
