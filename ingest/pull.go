@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type Puller struct {
 	Log *slog.Logger
 	// Observe is told how each pull went; may be nil.
 	Observe func(source string, took time.Duration, err error)
+	// Progress is told what a long pull has just done, in one line; may be nil.
+	Progress func(source, line string)
 }
 
 // maxBackoff is the longest pause after repeated failures.
@@ -86,7 +89,7 @@ func (p Puller) pauseAfter(s Source, failures int, err error) time.Duration {
 }
 
 // Once pulls one source and then saves its cursor: a crash in between repeats facts with the
-// same ids, and skips none.
+// same ids, and skips none. A long pull saves where it is on its way, see connectors.Keep.
 func (p Puller) Once(ctx context.Context, s Source) error {
 	kv, err := p.JS.KeyValue(ctx, bus.BucketCursors)
 	if err != nil {
@@ -101,17 +104,42 @@ func (p Puller) Once(ctx context.Context, s Source) error {
 	case !errors.Is(err, jetstream.ErrKeyNotFound):
 		return fmt.Errorf("reading cursor of %s: %w", s.Name, err)
 	}
-	next, err := s.Connector.Pull(ctx, cur, emitter{p.Publisher})
+	k := &keeper{emitter: emitter{p.Publisher}, p: p, source: s.Name, kv: kv, saved: cur}
+	next, err := s.Connector.Pull(ctx, cur, k)
 	if err != nil {
 		return fmt.Errorf("pulling %s: %w", s.Name, err)
 	}
-	if string(next) == string(cur) {
+	return k.Save(ctx, next)
+}
+
+// keeper is the emitter of one pull, which keeps its progress.
+type keeper struct {
+	emitter
+	p      Puller
+	source string
+	kv     jetstream.KeyValue
+	saved  connectors.Cursor
+}
+
+var _ connectors.Keeper = (*keeper)(nil)
+
+// Save stores the cursor if it has changed.
+func (k *keeper) Save(ctx context.Context, cur connectors.Cursor) error {
+	if string(cur) == string(k.saved) {
 		return nil
 	}
-	if _, err := kv.Put(ctx, key, next); err != nil {
-		return fmt.Errorf("saving cursor of %s: %w", s.Name, err)
+	if _, err := k.kv.Put(ctx, cursorKey(k.source), cur); err != nil {
+		return fmt.Errorf("saving cursor of %s: %w", k.source, err)
 	}
+	k.saved = bytes.Clone(cur)
 	return nil
+}
+
+func (k *keeper) Progress(ctx context.Context, line string) {
+	k.p.Log.InfoContext(ctx, "pulling source", slog.String("source", k.source), slog.String("done", line))
+	if k.p.Progress != nil {
+		k.p.Progress(k.source, line)
+	}
 }
 
 var notKey = regexp.MustCompile(`[^A-Za-z0-9_=-]`)

@@ -34,7 +34,7 @@ func (c *pullCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer closing(a, &err)
-	p := ingest.Puller{Publisher: a.publisher(), Log: a.log}
+	p := ingest.Puller{Publisher: a.publisher(), Log: a.log, Progress: func(source, line string) { fmt.Fprintf(e.errOut, "%s: %s\n", source, line) }}
 	var errs []error
 	for _, s := range chosen {
 		if err := p.Once(a.ctx, s); err != nil {
