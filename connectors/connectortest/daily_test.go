@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/idlewatt/idlewatt/connectors"
@@ -33,4 +34,25 @@ func togetherFixture(t *testing.T) connectors.Config {
 	t.Helper()
 	url, key := serving(t, "together", "together_billing_usage.json")
 	return &together.Config{Key: key, BaseURL: url}
+}
+
+// A connector that has a doctor says something of its fixture, and nothing of its key.
+func TestDoctorsSpeak(t *testing.T) {
+	t.Parallel()
+	for _, f := range pulling(t) {
+		d, ok := build(t, f).(connectors.Doctor)
+		if !ok {
+			t.Errorf("%s has no doctor", f.Type)
+			continue
+		}
+		found := d.Doctor(t.Context())
+		if len(found) == 0 {
+			t.Errorf("%s: its doctor says nothing", f.Type)
+		}
+		for _, x := range found {
+			if x.What == "" || x.Said == "" || (x.Level == connectors.OK) != (x.Fix == "") || strings.Contains(x.Said+x.Fix+x.What, "c2VjcmV0LWtleQ") {
+				t.Errorf("%s: %+v", f.Type, x)
+			}
+		}
+	}
 }
