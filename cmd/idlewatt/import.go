@@ -18,17 +18,18 @@ import (
 )
 
 type importCmd struct {
-	Source   string   `required:"" help:"Name of the source these files belong to; the same name supersedes." placeholder:"NAME"`
-	Format   string   `default:"auto" help:"One of ${formats}, or auto." placeholder:"FORMAT"`
-	Version  string   `name:"version" help:"The provider's version of this delivery: a time or a number. Needed once the scope has another live load." placeholder:"V"`
-	Replaces []string `help:"A source whose bill of the same account and period this one replaces." placeholder:"SOURCE"`
-	Covers   []string `help:"A month (or, of Azure, a day) this delivery is whole for even if it has no rows there: what was live there goes." placeholder:"YYYY-MM"`
-	At       string   `help:"Time of a scrape that carries none (RFC 3339)." placeholder:"TIME"`
-	Period   string   `help:"Billing period of files without such a column." placeholder:"YYYY-MM"`
-	Currency string   `help:"Currency of files without such a column (ISO 4217)." placeholder:"CUR"`
-	Account  string   `help:"Billing account of files without such a column." placeholder:"ID"`
-	Quiet    bool     `short:"q" help:"Print the outcome only, not what was found."`
-	Paths    []string `arg:"" name:"path" help:"Files or folders. The files of one call are one delivery."`
+	Source        string   `required:"" help:"Name of the source these files belong to; the same name supersedes." placeholder:"NAME"`
+	Format        string   `default:"auto" help:"One of ${formats}, or auto." placeholder:"FORMAT"`
+	Version       string   `name:"version" help:"The provider's version of this delivery: a time or a number. Needed once the scope has another live load." placeholder:"V"`
+	Replaces      []string `help:"A source whose bill of the same account and period this one replaces." placeholder:"SOURCE"`
+	Covers        []string `help:"A month (or, of Azure, a day) this delivery is whole for even if it has no rows there: what was live there goes." placeholder:"YYYY-MM"`
+	At            string   `help:"Time of a scrape that carries none (RFC 3339)." placeholder:"TIME"`
+	Period        string   `help:"Billing period of files without such a column." placeholder:"YYYY-MM"`
+	Currency      string   `help:"Currency of files without such a column (ISO 4217)." placeholder:"CUR"`
+	Account       string   `help:"Billing account of files without such a column." placeholder:"ID"`
+	CapacityBlock string   `help:"Regular expression of the AWS rows (usage type, reservation type, description) that are Capacity Blocks, if they do not say so." placeholder:"REGEXP"`
+	Quiet         bool     `short:"q" help:"Print the outcome only, not what was found."`
+	Paths         []string `arg:"" name:"path" help:"Files or folders. The files of one call are one delivery."`
 }
 
 // formatNames lists every format that import reads.
@@ -45,7 +46,7 @@ func (c *importCmd) Run(e *env) (err error) {
 	if c.Source == "" || strings.ContainsAny(c.Source, "/|") {
 		return usagef("--source %q: want a name without / and |", c.Source)
 	}
-	assume := event.Assumptions{Period: c.Period, Currency: c.Currency, Account: c.Account}
+	assume := event.Assumptions{Period: c.Period, Currency: c.Currency, Account: c.Account, CapacityBlock: c.CapacityBlock}
 	if err := normalize.CheckAssumptions(assume); err != nil {
 		return usageError{err}
 	}

@@ -22,7 +22,7 @@ import (
 
 // rulesVersion changes when the meaning of a format's SQL changes, so that the same bytes
 // are loaded anew. Bump it with every change of a figure.
-const rulesVersion = "1"
+const rulesVersion = "2"
 
 // attempt is one try to load one delivery. Its loads are load+ordinal, one per scope.
 type attempt struct {
@@ -46,7 +46,7 @@ func contentHash(d event.BillingDelivery) string {
 		parts = append(parts, o.SHA256)
 	}
 	slices.Sort(parts)
-	sum := sha256.Sum256([]byte(strings.Join(append(parts, d.Format, d.Assume.Period, d.Assume.Currency, d.Assume.Account, strings.Join(d.Covers, ","), rulesVersion), "\n")))
+	sum := sha256.Sum256([]byte(strings.Join(append(parts, d.Format, d.Assume.Period, d.Assume.Currency, d.Assume.Account, d.Assume.CapacityBlock, strings.Join(d.Covers, ","), rulesVersion), "\n")))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -69,8 +69,9 @@ func (a *attempt) open() error {
 	return nil
 }
 
-// write inserts every object under a new load; if covered usage and its negations do not
-// cancel, it does so once more with the remainder on a row, since rows are never edited.
+// write inserts every object under a new load. What only the whole of it tells makes it do so
+// once more, since rows are never edited: covered usage and its negations that do not cancel
+// (the remainder goes on a row), and discounts that are rows and in net costs as well.
 func (a *attempt) write(ctx context.Context) error {
 	for try := 0; ; try++ {
 		a.load = a.p.Loads.Next()
@@ -92,7 +93,7 @@ func (a *attempt) write(ctx context.Context) error {
 		if try > 0 {
 			return nil
 		}
-		if err := a.findRemainders(ctx); err != nil || len(a.remainders) == 0 {
+		if again, err := a.corrections(ctx); err != nil || !again {
 			return err
 		}
 		a.sweep(ctx)

@@ -19,6 +19,10 @@ var checks = []struct{ name, cond string }{
 	{"effective cost 0 on uncovered usage with a billed cost", "x_FocusVersion != '' AND ChargeCategory = 'Usage' AND isNull(CommitmentDiscountId) AND EffectiveCost = 0 AND BilledCost != 0"},
 	{"credit whose effective cost is not its billed cost", "x_FocusVersion != '' AND ChargeCategory = 'Credit' AND EffectiveCost != BilledCost"},
 	{"charge category unknown to FOCUS", "ChargeCategory NOT IN ('Usage', 'Purchase', 'Tax', 'Credit', 'Adjustment')"},
+	{"line item type that idlewatt does not know (its cost is kept, under other)", "x_Dataset = 'cur' AND NOT endsWith(x_LineItemType, 'Discount') AND x_LineItemType NOT IN ('Usage', 'DiscountedUsage', " +
+		"'SavingsPlanCoveredUsage', 'SavingsPlanNegation', 'SavingsPlanUpfrontFee', 'SavingsPlanRecurringFee', 'Fee', 'RIFee', 'FlatRateSubscription', 'Tax', 'Credit', 'Refund')"},
+	{"discount that net costs hold already (this row counts 0)", "x_Dataset = 'cur' AND endsWith(x_LineItemType, 'Discount') AND x_PairCash != 0 AND BilledCost = 0"},
+	{"pod or task with a cost of its own (counted, beside its parent's)", "isNotNull(x_SplitParentId) AND BilledCost != 0"},
 	{"charge frequency unknown to FOCUS", "ifNull(ChargeFrequency, 'Recurring') NOT IN ('One-Time', 'Recurring', 'Usage-Based')"},
 	{"availability zone is a number", "isNotNull(AvailabilityZone) AND isNotNull(toFloat64OrNull(AvailabilityZone))"},
 	{"region name without region id", "isNotNull(RegionName) AND isNull(RegionId) AND x_FocusVersion != ''"},

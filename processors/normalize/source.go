@@ -2,6 +2,7 @@ package normalize
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ type source struct {
 	header  normalize.Header
 	matched map[string]string // canonical name -> header name
 	assume  event.Assumptions
+	// netPeriods are billing periods whose net costs hold the discounts that are rows as well.
+	netPeriods []string
 	// filtered says that the file has empty lines between rows, which have to be dropped on
 	// the way to the store.
 	filtered bool
@@ -84,6 +87,8 @@ func (s source) assumed(c normalize.Column) string {
 		return "CAST(" + literal(s.assume.Currency) + " AS Nullable(String))"
 	case c.Assumable == "--account" && s.assume.Account != "":
 		return "CAST(" + literal(s.assume.Account) + " AS Nullable(String))"
+	case c.Assumable == "--capacity-block" && s.assume.CapacityBlock != "":
+		return "CAST(" + literal(s.assume.CapacityBlock) + " AS Nullable(String))"
 	}
 	return ""
 }
@@ -136,7 +141,7 @@ func (s source) structure() string {
 // sql returns the SELECT that makes src from the table expression from. rowNumber is the
 // expression of the data row's number, counted from 1.
 func (s source) sql(from, rowNumber string) string {
-	exprs := []string{rowNumber + " AS x_Row"}
+	exprs := []string{rowNumber + " AS x_Row", "    CAST([" + literals(s.netPeriods) + "] AS Array(String)) AS net_periods"}
 	for _, c := range s.format.Columns {
 		exprs = append(exprs, "    "+s.expr(c)+" AS "+ident(c.Name))
 		if c.Kind == normalize.Map {
@@ -304,6 +309,9 @@ func CheckAssumptions(a event.Assumptions) error {
 		}
 	}
 	isUpper := func(r rune) bool { return r >= 'A' && r <= 'Z' }
+	if _, err := regexp.Compile(a.CapacityBlock); err != nil {
+		return fmt.Errorf("--capacity-block %q: %w", a.CapacityBlock, err)
+	}
 	if a.Currency != "" && (len(a.Currency) != 3 || slices.ContainsFunc([]rune(a.Currency), func(r rune) bool { return !isUpper(r) })) {
 		return fmt.Errorf("--currency %q: want an ISO 4217 code such as USD", a.Currency)
 	}

@@ -12,6 +12,7 @@ var moneyColumns = map[string]bool{
 	"ListUnitPrice": true, "ContractedUnitPrice": true, "ConsumedQuantity": true, "PricingQuantity": true,
 	"CommitmentDiscountQuantity": true, "PricingCurrencyContractedUnitPrice": true,
 	"PricingCurrencyEffectiveCost": true, "PricingCurrencyListUnitPrice": true, "x_PairCash": true,
+	"x_UnblendedCost": true, "x_SplitCost": true, "x_SplitUnusedCost": true, "x_SplitUsage": true,
 }
 
 // helperColumns are made by the format's SQL for the outer statement and not stored.

@@ -244,27 +244,3 @@ func (a *attempt) notWhatItSays(ctx context.Context) error {
 	}
 	return nil
 }
-
-// remainderSQL finds, per scope and currency, what covered usage and its negations leave
-// over, and the row that shall carry it: the first negation, else the first covered row.
-const remainderSQL = `
-SELECT x_Scope, BillingCurrency, toString(sum(toDecimal256(x_PairCash, 18))) AS rest,
-    argMin((x_Object, x_Row), (x_LineItemType != 'SavingsPlanNegation', x_Object, x_Row)) AS carrier
-FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ? AND x_PairCash != 0
-GROUP BY x_Scope, BillingCurrency HAVING sum(toDecimal256(x_PairCash, 18)) != 0`
-
-func (a *attempt) findRemainders(ctx context.Context) error {
-	rows, err := a.p.db.Query(ctx, "SELECT x_Scope, BillingCurrency, rest, carrier.1, carrier.2 FROM ("+remainderSQL+")", a.load, a.load+1<<16)
-	if err != nil {
-		return fmt.Errorf("checking covered usage against its negations: %w", err)
-	}
-	defer rows.Close() //nolint:errcheck // read only
-	for rows.Next() {
-		var r remainder
-		if err := rows.Scan(&r.scope, &r.currency, &r.amount, &r.object, &r.row); err != nil {
-			return fmt.Errorf("checking covered usage against its negations: %w", err)
-		}
-		a.remainders = append(a.remainders, r)
-	}
-	return rows.Err()
-}

@@ -44,6 +44,9 @@ type Assumptions struct {
 	Period   string `json:"period,omitempty"`   // YYYY-MM: billing period of rows without one
 	Currency string `json:"currency,omitempty"` // ISO 4217, of rows without one
 	Account  string `json:"account,omitempty"`  // billing account of rows without one
+	// CapacityBlock is a regular expression (RE2) over usage type, reservation type and
+	// description of AWS rows; what it matches is a Capacity Block. Empty: see aws_cur.sql.
+	CapacityBlock string `json:"capacity_block,omitempty"`
 }
 
 // DeliveryControl holds what the provider's manifest promises of a delivery.

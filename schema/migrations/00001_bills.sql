@@ -89,6 +89,14 @@ CREATE TABLE idlewatt_store.charges
     x_GpuModel                          LowCardinality(Nullable(String)),
     x_GpuCount                          Nullable(Decimal(38, 18)),
     x_GpuHours                          Nullable(Decimal(38, 18)),
+    -- As the bill prints it, before discounts that net costs hold; NULL where a bill has no such figure.
+    x_UnblendedCost                     Nullable(Decimal(38, 18)),
+    -- A pod or task of a machine (AWS split cost allocation): such a row is billed nothing, it only
+    -- says which part of the parent, a ResourceId of the same bill, is the pod's.
+    x_SplitParentId                     Nullable(String),
+    x_SplitCost                         Nullable(Decimal(38, 18)), -- what the pod reserved or used, after discounts where the bill has that
+    x_SplitUnusedCost                   Nullable(Decimal(38, 18)), -- its part of what no pod took
+    x_SplitUsage                        Nullable(Decimal(38, 18)), -- in the unit of SkuMeter
     x_TagSet                            UInt64,
     x_BadTags                           UInt8,
     x_PairCash                          Decimal(38, 18),

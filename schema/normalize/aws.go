@@ -5,6 +5,10 @@ import (
 	"unicode"
 )
 
+// capacityBlock is no column of any bill: it holds the pattern by which a person says which
+// rows are Capacity Blocks, whose usage type AWS does not document.
+const capacityBlock = "capacity_block_pattern"
+
 // awsColumns is the contract that legacy CUR and CUR 2.0 share, in CUR 2.0 names. All but
 // the cost and the line item type are optional: AWS leaves out what a month does not use.
 func awsColumns() []Column {
@@ -12,6 +16,7 @@ func awsColumns() []Column {
 		"bill_bill_type", "bill_billing_entity", "bill_invoice_id", "bill_invoicing_entity",
 		"bill_payer_account_id", "bill_payer_account_name",
 		"capacity_reservation_capacity_reservation_arn", "capacity_reservation_capacity_reservation_status",
+		"capacity_reservation_capacity_reservation_type", capacityBlock,
 		"line_item_availability_zone", "line_item_currency_code", "line_item_legal_entity",
 		"line_item_line_item_description", "line_item_line_item_type", "line_item_operation",
 		"line_item_product_code", "line_item_resource_id", "line_item_usage_account_id",
@@ -34,6 +39,8 @@ func awsColumns() []Column {
 		"savings_plan_net_amortized_upfront_commitment_for_billing_period",
 		"savings_plan_recurring_commitment_for_billing_period",
 		"savings_plan_net_recurring_commitment_for_billing_period",
+		"split_line_item_split_cost", "split_line_item_net_split_cost",
+		"split_line_item_unused_cost", "split_line_item_net_unused_cost", "split_line_item_split_usage",
 	)...)
 	cols = append(cols, columns(Time,
 		"bill_billing_period_start_date", "bill_billing_period_end_date",
@@ -47,7 +54,7 @@ func awsColumns() []Column {
 	})
 	cols = with(cols, "bill_payer_account_id", assumable("--account"))
 	cols = with(cols, "line_item_currency_code", assumable("--currency"))
-	cols = with(cols, "line_item_usage_account_id", alias("line_item_usage_account_id"))
+	cols = with(cols, capacityBlock, assumable("--capacity-block"))
 	return cols
 }
 
