@@ -98,11 +98,17 @@ func Check(e event.Event) error {
 			return err
 		}
 		return required(map[string]string{"source": w.Source, "provider": w.Provider, "currency": w.Currency})
+	case e.Type == event.TypeInventoryNode:
+		var n event.Node
+		if err := e.Decode(&n); err != nil {
+			return err
+		}
+		return required(map[string]string{"source": n.Source, "name": n.Name, "state": n.State})
 	case e.Type == event.TypeBillingInvoice:
 		var i event.BillingInvoice
 		return e.Decode(&i)
 	default:
-		return fmt.Errorf("type %q is not taken from outside: want job.started, job.placed, job.checkpointed, job.finished, inventory.instance, inventory.price, inventory.poll, inventory.wallet or billing.invoice", e.Type)
+		return fmt.Errorf("type %q is not taken from outside: want job.started, job.placed, job.checkpointed, job.finished, inventory.instance, inventory.price, inventory.poll, inventory.wallet, inventory.node or billing.invoice", e.Type)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/idlewatt/idlewatt/schema/money"
 )
 
+const insertNodes = `INSERT INTO idlewatt_store.nodes (Source, Cluster, Name, Hosts, ResourceId, State, Reason, At, Event, ReceivedAt)`
+
 const insertPolls = `INSERT INTO idlewatt_store.polls (Source, Provider, Account, Region, At, Running, Event, ReceivedAt)`
 
 const insertPrices = `INSERT INTO idlewatt_store.prices (Source, Provider, Region, Zone, InstanceType, Kind, System,
@@ -63,6 +65,16 @@ func checkInstance(i event.Instance) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func nodeRow(d runtime.Delivered, n event.Node, known time.Time) ([]any, error) {
+	if n.Source == "" || n.Name == "" || n.At.IsZero() || !storable(&n.At) {
+		return nil, fmt.Errorf("checking %s: want a source, a name and a storable time, got %+v", d.Type, n)
+	}
+	if !oneOf(n.State, event.NodeAvailable, event.NodeCordoned, event.NodeDrained, event.NodeMaintenance, event.NodeFailed) {
+		return nil, fmt.Errorf("checking %s: state %q is none of available, cordoned, drained, maintenance, failed", d.Type, n.State)
+	}
+	return []any{n.Source, n.Cluster, n.Name, list(n.Hosts), n.ResourceID, n.State, n.Reason, n.At, d.ID, known}, nil
 }
 
 func pollRow(d runtime.Delivered, p event.Poll, known time.Time) ([]any, error) {

@@ -44,6 +44,7 @@ func (p *Processor) Consumers() []runtime.Consumer {
 		{"inventory", "raw.inventory.instance", handle(p, insertInstances, instanceRow)},
 		{"prices", "raw.inventory.price", handle(p, insertPrices, priceRow)},
 		{"polls", "raw.inventory.poll", handle(p, insertPolls, pollRow)},
+		{"nodes", "raw.inventory.node", handle(p, insertNodes, nodeRow)},
 		{"wallets", "raw.inventory.wallet", handle(p, insertWallets, walletRow)},
 	} {
 		out = append(out, runtime.Consumer{

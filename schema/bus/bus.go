@@ -63,6 +63,7 @@ var subjects = map[string]string{
 	"inventory.price":    "raw.inventory.price",
 	"inventory.poll":     "raw.inventory.poll",
 	"inventory.wallet":   "raw.inventory.wallet",
+	"inventory.node":     "raw.inventory.node",
 	"gpu.samples":        "raw.gpu.samples",
 	"job.started":        "raw.job.started",
 	"job.placed":         "raw.job.placed",

@@ -30,6 +30,7 @@ const (
 	TypeInventoryPrice    = "inventory.price"
 	TypeInventoryPoll     = "inventory.poll"
 	TypeInventoryWallet   = "inventory.wallet"
+	TypeInventoryNode     = "inventory.node"
 
 	TypeGPUSamples = "gpu.samples"
 

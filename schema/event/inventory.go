@@ -95,3 +95,26 @@ type Wallet struct {
 	SpendPerHour *money.Decimal `json:"spend_per_hour,omitempty"` // as the provider tells it
 	SpendLimit   *money.Decimal `json:"spend_limit,omitempty"`    // per hour
 }
+
+// States of a node, as a scheduler says them. All but NodeAvailable take its GPUs out of use:
+// what they cost then is nobody's waste.
+const (
+	NodeAvailable   = "available"
+	NodeCordoned    = "cordoned"    // takes no new work; what runs goes on
+	NodeDrained     = "drained"     // takes no work
+	NodeMaintenance = "maintenance" // reserved for maintenance
+	NodeFailed      = "failed"      // down, not responding, or a condition that forbids work
+)
+
+// Node is the payload of inventory.node: what a scheduler knows of a host from a moment on.
+// It is told when it changes.
+type Node struct {
+	Source     string    `json:"source"`
+	Cluster    string    `json:"cluster,omitempty"`
+	Name       string    `json:"name"`                  // as the scheduler calls it
+	Hosts      []string  `json:"hosts,omitempty"`       // other names of the same host
+	ResourceID string    `json:"resource_id,omitempty"` // as the bill writes it, if the scheduler knows (spec.providerID)
+	State      string    `json:"state"`
+	Reason     string    `json:"reason,omitempty"` // in the scheduler's words
+	At         time.Time `json:"at"`
+}

@@ -238,3 +238,21 @@ CREATE TABLE idlewatt_store.wallets
 ENGINE = ReplacingMergeTree(ReceivedAt)
 ORDER BY (Source, Account, At)
 TTL toDateTime(At) + INTERVAL 400 DAY;
+
+-- What a scheduler says of a host from a moment on, until the next row of the same host.
+CREATE TABLE idlewatt_store.nodes
+(
+    Source     LowCardinality(String),
+    Cluster    LowCardinality(String),
+    Name       String,
+    Hosts      Array(String),
+    ResourceId String,
+    State      LowCardinality(String),
+    Reason     String,
+    At         DateTime64(3, 'UTC'),
+    Event      String,
+    ReceivedAt DateTime64(6, 'UTC') DEFAULT now64(6)
+)
+ENGINE = ReplacingMergeTree(ReceivedAt)
+ORDER BY (Source, Cluster, Name, At)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;

@@ -17,6 +17,8 @@ FROM
 (
     SELECT lower(arrayJoin(Hosts)) AS Node, ResourceId AS Resource, Evidence AS How, 1 AS Rank FROM idlewatt_store.instances FINAL
     UNION ALL
+    SELECT lower(arrayJoin(arrayDistinct(arrayPushBack(Hosts, Name)))), ResourceId, 'scheduler', 1 FROM idlewatt_store.nodes FINAL WHERE ResourceId != ''
+    UNION ALL
     SELECT lower(arrayJoin(arrayDistinct(arrayFilter(n -> n != '', [assumeNotNull(ResourceId), ifNull(ResourceName, ''),
             ifNull(x_Node, ''), splitByChar('/', assumeNotNull(ResourceId))[-1]])))) AS Node,
         assumeNotNull(ResourceId) AS Resource, 'bill' AS How, 2 AS Rank
