@@ -36,6 +36,8 @@ type Client struct {
 
 	mu    sync.Mutex
 	ready map[string]time.Time // per lane: when the next request may go
+	skew  time.Duration        // see Skew
+	dated bool
 }
 
 // Call is one request.

@@ -49,6 +49,7 @@ var limitItem = regexp.MustCompile(`r=(\d+);t=(\d+)`)
 // heed holds further requests back when an answer says that none is left:
 // RateLimit: "minute";r=0;t=12, "hour";r=2900;t=1800 (IETF draft, as RunPod sends it).
 func (c *Client) heed(_ Call, h http.Header) {
+	c.note(h)
 	for _, m := range limitItem.FindAllStringSubmatch(h.Get("RateLimit"), -1) {
 		left, err1 := strconv.Atoi(m[1])
 		reset, err2 := strconv.Atoi(m[2])
@@ -81,4 +82,23 @@ func retryAfter(h http.Header, body []byte, now time.Time) time.Duration {
 		return time.Duration(doc.RetryAfter * float64(time.Second))
 	}
 	return 30 * time.Second
+}
+
+// Skew returns by how much this machine's clock was ahead of the provider's at the last
+// answer, by its Date header, which has whole seconds; ok is false before one.
+func (c *Client) Skew() (skew time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew, c.dated
+}
+
+// note remembers the difference of the clocks.
+func (c *Client) note(h http.Header) {
+	t, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew, c.dated = c.now().Sub(t), true
 }
