@@ -1,5 +1,6 @@
 // Package attribute splits every charge of a GPU machine over the jobs and states of its
-// GPUs, exactly, and tells the ledger what changed.
+// GPUs, exactly, and tells the ledger what changed. Of machines that nobody else tells of, the
+// bill's own split over pods decides, where it has one.
 //
 // It works on levels, not on events: it recomputes each (load, day) whose inputs differ from
 // those of its last commit. Loading bills is processors/normalize, states are
@@ -62,6 +63,7 @@ type key struct {
 	charge      uint64
 	day         time.Time
 	fingerprint uint64
+	gpus, pods  bool // what there is to split: GPU machines, machines that the bill splits over pods
 }
 
 // Once recomputes every (load, day) whose inputs differ from those of its last commit, and
@@ -94,8 +96,15 @@ func (p *Processor) Once(ctx context.Context) (int, error) {
 const dueSQL = `
 WITH
     keys AS (
-        SELECT x_Load, toDate(ChargePeriodStart) AS Day, max(toDate(ChargePeriodEnd - INTERVAL 1 MILLISECOND)) AS LastDay
-        FROM idlewatt_store.gpu_charges GROUP BY x_Load, Day),
+        SELECT x_Load, Day, max(Last) AS LastDay, max(Gpus) AS HasGpus, max(NOT Gpus) AS HasPods FROM
+        (
+            SELECT x_Load, toDate(ChargePeriodStart) AS Day, max(toDate(ChargePeriodEnd - INTERVAL 1 MILLISECOND)) AS Last, true AS Gpus
+            FROM idlewatt_store.gpu_charges GROUP BY x_Load, Day
+            UNION ALL
+            SELECT x_Load, toDate(ChargePeriodStart) AS Day, max(toDate(ChargePeriodStart)), false
+            FROM idlewatt_store.charges WHERE x_Load IN (SELECT Load FROM idlewatt_store.live_loads) AND isNotNull(x_SplitParentId) GROUP BY x_Load, Day
+        )
+        GROUP BY x_Load, Day),
     hosts AS (
         SELECT sipHash64(arraySort(groupArray((Uuid, Node, ResourceId)))) AS h FROM idlewatt_store.gpu_resources),
     days AS (
@@ -113,10 +122,11 @@ WITH
         )
         GROUP BY Day),
     wanted AS (
-        SELECT k.x_Load AS x_Load, k.Day AS Day, sipHash64('v` + methodVersion + `', toString(((SELECT h FROM hosts), groupBitXorIf(assumeNotNull(d.h), d.Day BETWEEN k.Day AND k.LastDay)))) AS Fingerprint
+        SELECT k.x_Load AS x_Load, k.Day AS Day, sipHash64('v` + methodVersion + `', toString((if(any(k.HasGpus), (SELECT h FROM hosts), 0),
+            groupBitXorIf(assumeNotNull(d.h), k.HasGpus AND d.Day BETWEEN k.Day AND k.LastDay)))) AS Fingerprint, any(k.HasGpus) AS Gpus, any(k.HasPods) AS Pods
         FROM keys AS k CROSS JOIN (SELECT * FROM days UNION ALL SELECT toDate('1970-01-01'), toUInt64(0)) AS d
         GROUP BY x_Load, Day)
-SELECT w.x_Load, w.Day, w.Fingerprint
+SELECT w.x_Load, w.Day, w.Fingerprint, w.Gpus, w.Pods
 FROM wanted AS w
 LEFT ANY JOIN (SELECT ChargeLoad, Day, argMax(Fingerprint, Load) AS Fingerprint FROM idlewatt_store.allocation_commits GROUP BY ChargeLoad, Day) AS c
     ON c.ChargeLoad = w.x_Load AND c.Day = w.Day
@@ -124,7 +134,7 @@ WHERE c.ChargeLoad = 0 OR c.Fingerprint != w.Fingerprint
 ORDER BY w.x_Load, w.Day`
 
 // methodVersion changes when the split itself changes, so that every day is recomputed.
-const methodVersion = "1"
+const methodVersion = "2"
 
 func (p *Processor) due(ctx context.Context) ([]key, error) {
 	rows, err := p.DB.Query(ctx, dueSQL)
@@ -135,7 +145,7 @@ func (p *Processor) due(ctx context.Context) ([]key, error) {
 	var out []key
 	for rows.Next() {
 		var k key
-		if err := rows.Scan(&k.charge, &k.day, &k.fingerprint); err != nil {
+		if err := rows.Scan(&k.charge, &k.day, &k.fingerprint, &k.gpus, &k.pods); err != nil {
 			return nil, fmt.Errorf("looking for days to attribute: %w", err)
 		}
 		out = append(out, k)
@@ -147,28 +157,36 @@ func (p *Processor) due(ctx context.Context) ([]key, error) {
 func (p *Processor) recompute(ctx context.Context, keys []key) error {
 	base := p.Loads.Next()
 	days := make([]time.Time, len(keys))
+	var gpus, pods bool
 	for i, k := range keys {
-		days[i] = k.day
+		days[i], gpus, pods = k.day, gpus || k.gpus, pods || k.pods
 	}
 	qctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
 		"insert_null_as_default": 0, "max_partitions_per_insert_block": 1000,
 	}), clickhouse.WithParameters(clickhouse.Parameters{
 		"base": fmt.Sprint(base), "load": fmt.Sprint(keys[0].charge), "days": dateArray(days), "first": days[0].Format(time.DateOnly),
 	}))
-	if err := p.DB.Exec(qctx, splitSQL()); err != nil {
-		return fmt.Errorf("splitting the charges of load %d: %w", keys[0].charge, err)
+	if gpus {
+		if err := p.DB.Exec(qctx, statement("split.sql", pods)); err != nil {
+			return fmt.Errorf("splitting the charges of load %d: %w", keys[0].charge, err)
+		}
+	}
+	if pods {
+		if err := p.DB.Exec(qctx, statement("pods.sql", pods)); err != nil {
+			return fmt.Errorf("splitting the charges of load %d over pods: %w", keys[0].charge, err)
+		}
 	}
 	p.Log.InfoContext(ctx, "split done")
 	changes, err := p.changes(ctx, keys, base)
 	if err != nil {
 		return err
 	}
-	b, err := p.DB.PrepareBatch(ctx, "INSERT INTO idlewatt_store.allocation_commits (ChargeLoad, Day, Load, Fingerprint, Rows)")
+	b, err := p.DB.PrepareBatch(ctx, "INSERT INTO idlewatt_store.allocation_commits (ChargeLoad, Day, Load, Fingerprint, Rows, Pods)")
 	if err != nil {
 		return fmt.Errorf("committing allocations: %w", err)
 	}
 	for _, k := range keys {
-		if err := b.Append(k.charge, k.day, base+dayOrdinal(k.day, days[0]), k.fingerprint, uint64(0)); err != nil {
+		if err := b.Append(k.charge, k.day, base+dayOrdinal(k.day, days[0]), k.fingerprint, uint64(0), k.pods); err != nil {
 			return fmt.Errorf("committing allocations: %w", err)
 		}
 	}

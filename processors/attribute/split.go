@@ -1,7 +1,7 @@
 package attribute
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"strings"
 	"text/template"
@@ -9,14 +9,15 @@ import (
 	"github.com/idlewatt/idlewatt/schema/money"
 )
 
-//go:embed split.sql
-var splitText string
+//go:embed *.sql
+var texts embed.FS
 
-// splitSQL is split.sql with its exact divisions written out.
-func splitSQL() string {
-	t := template.Must(template.New("split").Funcs(template.FuncMap{"split": money.SplitSQL}).Parse(splitText))
+// statement is one of this folder's SQL files with its exact divisions written out. pods says
+// whether the bill itself splits machines over pods.
+func statement(file string, pods bool) string {
+	t := template.Must(template.New(file).Funcs(template.FuncMap{"split": money.SplitSQL}).ParseFS(texts, "*.sql"))
 	var b strings.Builder
-	if err := t.Execute(&b, nil); err != nil {
+	if err := t.ExecuteTemplate(&b, file, struct{ Pods bool }{pods}); err != nil {
 		return fmt.Sprintf("-- %v", err) // the text is embedded: a test executes it
 	}
 	return b.String()

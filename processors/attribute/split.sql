@@ -1,12 +1,14 @@
 -- Splits the charges of running GPU machines of one load over hours, and each hour over the
 -- states and owners of its GPUs. Weights are whole numbers, so that the parts do not depend
--- on the order of anything; amounts are divided by the largest-remainder rule.
+-- on the order of anything; amounts are divided by the largest-remainder rule. In an hour of
+-- which neither telemetry nor a scheduler tells anything, the provider's own split over pods
+-- decides, if the bill has one (shares.sql).
 --
 -- Parameters: base (the first load number to write), load (the charges' load), days, first.
 INSERT INTO idlewatt_store.allocations (Load, ChargeLoad, ChargeObject, ChargeRow, Day, Hour, Part, x_AllocationKind,
     x_AllocationQuality, State, Cause, JobScheduler, JobCluster, JobId, JobTask, JobAttempt, Owner, OwnerConfidence, Project, Team,
     Environment, Node, Uuid, Instance, IntervalStart, IntervalEnd, GpuHours, ConsumedQuantity, PricingQuantity, ListCost,
-    ContractedCost, EffectiveCost, BilledCost)
+    ContractedCost, EffectiveCost, BilledCost, TagSet, AllocatedTags)
 WITH
     -- GPU time in units that divide evenly by every share up to 16ths.
     720720 AS unit,
@@ -18,6 +20,7 @@ WITH
             toStartOfHour(s) AS h0, dateDiff('hour', h0, toStartOfHour(e - INTERVAL 1 MILLISECOND)) + 1 AS n
         FROM idlewatt_store.gpu_charges
         WHERE x_Load = {load: UInt64} AND toDate(ChargePeriodStart) IN {days: Array(Date)}),
+    {{- if .Pods}}{{template "shares"}}{{end}}
     span AS (SELECT min(h0) AS a, max(e) AS z FROM bill),
     seen AS (
         SELECT r.ResourceId AS Resource, toStartOfHour(i.Start) AS Hour, i.*
@@ -70,7 +73,7 @@ WITH
     parts AS (
         SELECT t.x_Object AS x_Object, t.x_Row AS x_Row, t.Hour AS Hour,
             (i.State, i.Cause, i.JobScheduler, i.JobCluster, i.JobId, i.JobTask, i.JobAttempt, i.Owner, i.OwnerConfidence, i.Project, i.Team,
-                i.Environment, i.Node, i.Uuid, i.Instance, toNullable(i.Start), toNullable(i.End), 'observed') AS what,
+                i.Environment, i.Node, i.Uuid, i.Instance, toNullable(i.Start), toNullable(i.End), 'observed', toUInt64(0), '') AS what,
             intDiv(toInt256(dateDiff('millisecond', greatest(i.Start, t.cs), least(i.End, t.ce))) * unit * i.ShareNum, i.ShareDen) AS weight
         FROM timed AS t INNER JOIN seen AS i ON i.Resource = t.Resource AND toDateTime64(i.Hour, 3, 'UTC') = t.Hour
         WHERE i.Start < t.ce AND i.End > t.cs
@@ -78,7 +81,7 @@ WITH
         SELECT t.x_Object, t.x_Row, t.Hour,
             (toLowCardinality('busy'), toLowCardinality('scheduled'), j.Scheduler, j.Cluster, j.JobId, j.ArrayTask, j.Attempt, j.JobId,
                 toLowCardinality('scheduled'), j.Project, j.Team, j.Environment, toLowCardinality(j.Node), '', toLowCardinality(''),
-                CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'scheduled') AS what,
+                CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'scheduled', toUInt64(0), '') AS what,
             toInt256(dateDiff('millisecond', greatest(assumeNotNull(j.Start), t.cs), least(ifNull(j.End, t.ce), t.ce)))
                 * unit * if(j.GpuCount > 0, toInt256(j.GpuCount), toInt256(t.gpus)) AS weight
         FROM timed AS t
@@ -90,32 +93,44 @@ WITH
             INNER JOIN idlewatt_store.host_resources AS h ON h.Node = lower(q.Host)
         ) AS j ON j.Resource = t.Resource
         WHERE j.Start < t.ce AND ifNull(j.End, t.ce) > t.cs AND (t.Resource, t.Hour) NOT IN (SELECT Resource, toDateTime64(Hour, 3, 'UTC') FROM seen)
+        {{- if .Pods}}
+        UNION ALL
+        SELECT t.x_Object, t.x_Row, t.Hour,
+            (toLowCardinality(if(h.Pod = '', 'unknown', 'busy')), toLowCardinality(if(h.Pod = '', 'not_split', 'split')), toLowCardinality(''), toLowCardinality(''),
+                '', '', toUInt16(0), h.Pod, toLowCardinality(if(h.Pod = '', '', 'provider')), CAST(NULL AS LowCardinality(Nullable(String))),
+                CAST(NULL AS LowCardinality(Nullable(String))), CAST(NULL AS LowCardinality(Nullable(String))), toLowCardinality(''), '', toLowCardinality(''),
+                CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'provider', h.TagSet, h.PodTags) AS what,
+            h.Weight AS weight
+        FROM timed AS t INNER JOIN shares AS h ON h.Resource = t.Resource AND h.s = t.s AND h.e = t.e
+        {{- end}}
     ),
     weighed AS (
-        SELECT *, arraySum(ws) AS got, toInt256(multiplyDecimal(together, toDecimal256(3600000 * unit, 0), 0)) AS owed,
+        SELECT *, arraySum(ws) AS got, {{if .Pods}}if(whats[1].18 = 'provider', got, {{end}}toInt256(multiplyDecimal(together, toDecimal256(3600000 * unit, 0), 0)){{if .Pods}}){{end}} AS owed,
             -- What was billed and not seen is a part of its own; if more was seen than billed, the weights are scaled.
             if(owed > got, arrayConcat(ws, [owed - got]), ws) AS weights,
             if(owed > got, arrayConcat(whats, [(toLowCardinality('unknown'), toLowCardinality(if(got = 0, 'no_telemetry', 'gap')), toLowCardinality(''), toLowCardinality(''), '', '',
                 toUInt16(0), '', toLowCardinality(''), CAST(NULL AS LowCardinality(Nullable(String))), CAST(NULL AS LowCardinality(Nullable(String))),
                 CAST(NULL AS LowCardinality(Nullable(String))), toLowCardinality(''), '', toLowCardinality(''),
-                CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'unobserved')]), whats) AS all_whats
+                CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'unobserved', toUInt64(0), '')]), whats) AS all_whats
         FROM
         (
-            SELECT t.*, p.ws AS ws, p.whats AS whats
+            SELECT t.*, {{if .Pods}}arrayFilter((w, x) -> (x.18 = 'provider') = p.by_provider, p.ws, p.whats) AS ws,
+                arrayFilter(x -> (x.18 = 'provider') = p.by_provider, p.whats) AS whats{{else}}p.ws AS ws, p.whats AS whats{{end}}
             FROM timed AS t
             LEFT JOIN
             (
                 SELECT x_Object, x_Row, Hour, groupArray(weight) AS ws, groupArray(what) AS whats
-                FROM (SELECT * FROM parts WHERE weight > 0 ORDER BY x_Object, x_Row, Hour, what.14, what.15, what.16, what.17, what.5, what.6, what.7, what.8, what.1)
+                    {{- if .Pods}}, countIf(what.18 = 'provider') > 0 AND countIf(what.18 != 'provider' AND what.1 != 'unknown') = 0 AS by_provider{{end}}
+                FROM (SELECT * FROM parts WHERE weight > 0 ORDER BY x_Object, x_Row, Hour, what.14, what.15, what.16, what.17, what.5, what.6, what.7, what.8, what.1, what.19)
                 GROUP BY x_Object, x_Row, Hour
             ) AS p ON p.x_Object = t.x_Object AND p.x_Row = t.x_Row AND p.Hour = t.Hour
         ))
 SELECT {base: UInt64} + toUInt64(Day - {first: Date}), {load: UInt64}, x_Object, x_Row, Day, Hour, toUInt32(k),
     multiIf(what.18 = 'unobserved' OR what.1 = 'unknown', 'unobserved', what.1 IN ('busy', 'busy_unowned'), 'job_used', what.1 = 'allocated_idle', 'job_idle',
         what.1 = 'unallocated_idle', 'unallocated_idle', what.1 = 'unavailable', 'unavailable', 'unobserved') AS kind,
-    multiIf(what.18 = 'scheduled', 'scheduled', what.18 = 'unobserved', 'none', got > owed, 'scaled', spread != '', spread, 'observed'),
+    multiIf(what.18 IN ('scheduled', 'provider'), what.18, what.18 = 'unobserved', 'none', got > owed, 'scaled', spread != '', spread, 'observed'),
     what.1, what.2, what.3, what.4, what.5, what.6, what.7, what.8, what.9, what.10, what.11, what.12, what.13, what.14, what.15, what.16, what.17,
-    assumeNotNull(h_), q_, p_, l_, c_, e_, assumeNotNull(b_)
+    assumeNotNull(h_), q_, p_, l_, c_, e_, assumeNotNull(b_), what.19, what.20
 FROM
 (
     SELECT *, {{split "Hours" "weights"}} AS hours_parts, {{split "Consumed" "weights"}} AS consumed_parts,

@@ -66,6 +66,11 @@ type charge struct {
 	effective  *decimal.Decimal
 	list       *decimal.Decimal
 	quantity   *decimal.Decimal
+	// parent makes the row a pod of that machine: split and unused are its cost.
+	parent        string
+	split, unused *decimal.Decimal
+	tagSet        uint64
+	tags          map[string]string
 }
 
 // interval is a GPU's state for a while.
@@ -82,18 +87,35 @@ func (w *world) bill(scope, version string, charges []charge) uint64 {
 	load := w.loads.Next() + 1
 	b, err := w.db.PrepareBatch(w.ctx, `INSERT INTO idlewatt_store.charges (x_Load, x_Scope, x_Source, x_Dataset, x_Object, x_Row, BilledCost,
 		EffectiveCost, ListCost, ConsumedQuantity, ConsumedUnit, BillingAccountId, BillingCurrency, BillingPeriodStart, BillingPeriodEnd, ChargeCategory,
-		ChargePeriodStart, ChargePeriodEnd, ResourceId, x_GpuCount, x_GpuHours, x_GpuModel, x_PricingModel, x_TagSet, x_PairCash, x_BilledResidue, x_EffectiveResidue)`)
+		ChargePeriodStart, ChargePeriodEnd, ResourceId, x_GpuCount, x_GpuHours, x_GpuModel, x_PricingModel, x_PairCash, x_BilledResidue, x_EffectiveResidue,
+		ResourceType, ContractedCost, PricingQuantity, x_SplitParentId, x_SplitCost, x_SplitUnusedCost, x_TagSet, Tags)`)
 	must(w.t, err)
 	for i, c := range charges {
 		month := time.Date(c.start.Year(), c.start.Month(), 1, 0, 0, 0, 0, time.UTC)
 		must(w.t, b.Append(load, scope, "test", "cur", "object", uint64(i+1), c.billed, c.effective, c.list, c.quantity, "Hours", "acct", "USD",
-			month, month.AddDate(0, 1, 0), "Usage", c.start, c.end, c.resource, c.gpus, c.gpuHours, "H100", "on_demand", uint64(0),
-			decimal.Zero, decimal.Zero, decimal.Zero))
+			month, month.AddDate(0, 1, 0), "Usage", c.start, c.end, c.resource, positive(c.gpus), positive(c.gpuHours), "H100", "on_demand",
+			decimal.Zero, decimal.Zero, decimal.Zero, text(c.parent == "", "Virtual Machine"), c.list, c.quantity, text(c.parent != "", c.parent), c.split, c.unused, c.tagSet, c.tags))
 	}
 	must(w.t, b.Send())
 	must(w.t, w.db.Exec(w.ctx, `INSERT INTO idlewatt_store.commits (Scope, Load, Version, ContentHash, Source, Dataset, Format, Delivery, PeriodStart, PeriodEnd)
 		VALUES (?, ?, ?, 'h', 'test', 'cur', 'aws-cur2', 'd', '2026-10-01', '2026-11-01')`, scope, load, version))
 	return load
+}
+
+// positive is the amount, or none.
+func positive(d decimal.Decimal) *decimal.Decimal {
+	if d.IsPositive() {
+		return &d
+	}
+	return nil
+}
+
+// text is the text if it applies, or none.
+func text(applies bool, s string) *string {
+	if applies {
+		return &s
+	}
+	return nil
 }
 
 // observe writes intervals as the newest of their devices and days.

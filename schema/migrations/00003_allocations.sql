@@ -37,7 +37,10 @@ CREATE TABLE idlewatt_store.allocations
     ListCost        Nullable(Decimal(38, 18)),
     ContractedCost  Nullable(Decimal(38, 18)),
     EffectiveCost   Nullable(Decimal(38, 18)),
-    BilledCost      Decimal(38, 18)
+    BilledCost      Decimal(38, 18),
+    -- Of the pod or task that the bill itself gives this part to; 0 and empty else.
+    TagSet          UInt64 DEFAULT 0,
+    AllocatedTags   String DEFAULT ''
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(Day)
@@ -51,6 +54,7 @@ CREATE TABLE idlewatt_store.allocation_commits
     Load        UInt64,
     Fingerprint UInt64,
     Rows        UInt64,
+    Pods        Bool DEFAULT false, -- the bill itself splits machines of this day over pods
     At          DateTime64(6, 'UTC') DEFAULT now64(6)
 )
 ENGINE = MergeTree
