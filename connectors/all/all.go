@@ -8,6 +8,7 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/eventfile"
 	"github.com/idlewatt/idlewatt/connectors/files"
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
+	"github.com/idlewatt/idlewatt/connectors/runpod"
 	"github.com/idlewatt/idlewatt/connectors/together"
 )
 
@@ -15,6 +16,7 @@ import (
 func Factories() []connectors.Factory {
 	return []connectors.Factory{
 		files.Factory(),
+		runpod.Factory(),
 		crusoe.Factory(),
 		together.Factory(),
 		dcgm.Factory(),

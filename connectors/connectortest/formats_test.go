@@ -23,8 +23,14 @@ func samples() map[string][]string {
 			"../dcgm/testdata/k8s-8xh100-pods.prom", "../dcgm/testdata/mig-node.prom", "../dcgm/testdata/slurm-hpc-job.prom",
 			"../dcgm/testdata/dcgm46-canonical-names.prom",
 		},
-		"events":   {"../eventfile/testdata/jobs.jsonl"},
-		"invoice":  {"../invoicefile/testdata/invoices.csv"},
+		"events":  {"../eventfile/testdata/jobs.jsonl"},
+		"invoice": {"../invoicefile/testdata/invoices.csv"},
+		"runpod": {
+			"../runpod/testdata/runpod_v2_billing_pods.json", "../runpod/testdata/runpod_v2_billing_serverless.json",
+			"../runpod/testdata/runpod_v2_billing_endpoints.json", "../runpod/testdata/runpod_v2_billing_network-volumes.json",
+			"../runpod/testdata/runpod_v2_billing_clusters.json", "../runpod/testdata/runpod_v1_legacy_billing_pods.json",
+			"../runpod/testdata/runpod_v1_legacy_billing_endpoints.json", "../runpod/testdata/runpod_v1_legacy_billing_networkvolumes.json",
+		},
 		"crusoe":   {"../crusoe/testdata/crusoe_billing_costs.json"},
 		"together": {"../together/testdata/together_billing_usage.json"},
 	}

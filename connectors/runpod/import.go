@@ -2,6 +2,7 @@ package runpod
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,7 @@ func fileLines(ctx context.Context, files []connectors.File, w *lines.Writer) ([
 	}
 	account := ""
 	if len(files) > 0 {
-		account = files[0].Source
+		account = cmp.Or(files[0].Account, files[0].Source)
 	}
 	k := ledger{account: account, things: p.things, gpus: p.gpus}
 	var out []lines.Line
