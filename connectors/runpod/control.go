@@ -3,6 +3,7 @@ package runpod
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/shopspring/decimal"
 
@@ -23,7 +24,13 @@ func (s *sum) add(v money.Decimal) {
 	}
 	s.total, s.size = s.total.Add(v), s.size.Add(v.Abs())
 	s.n++
-	s.digits = max(s.digits, -v.Exponent())
+	s.digits = max(s.digits, fraction(v))
+}
+
+// fraction counts the fractional digits as they are printed: the exponent may hold zeros.
+func fraction(v money.Decimal) int32 {
+	_, digits, _ := strings.Cut(v.String(), ".")
+	return int32(len(digits)) //nolint:gosec // at most money.Scale
 }
 
 func (s *sum) merge(o sum) {
