@@ -120,7 +120,7 @@ func TestEveryConnectorFolderIsListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := map[string]bool{"all": true, "connectortest": true, "rest": true}
+	listed := map[string]bool{"all": true, "connectortest": true, "rest": true, "gpuseries": true}
 	for _, f := range all.Factories() {
 		listed[f.Type] = true
 	}

@@ -35,7 +35,7 @@ func rooms() map[string][]string {
 // all others of the room may use.
 func stages() map[string][]string {
 	return map[string][]string{
-		"connectors": {"rest"},
+		"connectors": {"rest", "gpuseries"},
 		"processors": {"runtime", "store"},
 		"deploy":     {"local"},
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/idlewatt/idlewatt/connectors/all"
-	"github.com/idlewatt/idlewatt/connectors/dcgm"
+	"github.com/idlewatt/idlewatt/connectors/gpuseries"
 	"github.com/idlewatt/idlewatt/deploy/demo"
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/ingest"
@@ -168,7 +168,7 @@ func (a *app) demoScrapes(p *pipeline, month demo.Month) (samples int, err error
 	queue := make(chan event.Event, 256)
 	g.Go(func() error { return a.publishAll(queue) })
 	walk := demo.Scrapes(func(node string, at time.Time, body []byte) error {
-		events := dcgm.Read(body, dcgm.Options{Target: node + ":9400", Node: node, At: at})
+		events := gpuseries.Read(body, gpuseries.Options{Target: node + ":9400", Node: node, At: at})
 		for _, s := range events {
 			samples += len(s.GPUs)
 			e, err := event.New(event.TypeGPUSamples, "idlewatt/demo", s.Target+"/"+s.At.Format(time.RFC3339Nano), "1", s.At, s)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/connectors/gpuseries"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -91,7 +92,7 @@ func (c *connector) Pull(ctx context.Context, cursor connectors.Cursor, emit con
 	for range c.config.Targets {
 		select {
 		case found := <-results:
-			if err := send(ctx, c.source, found, emit); err != nil {
+			if err := gpuseries.Send(ctx, c.source, found, emit); err != nil {
 				return cursor, err
 			}
 		case <-ctx.Done():
@@ -105,16 +106,16 @@ func (c *connector) Pull(ctx context.Context, cursor connectors.Cursor, emit con
 // an event with OK false.
 func (c *connector) scrape(ctx context.Context, target, token string) []event.GPUSamples {
 	at := c.now().UTC().Truncate(time.Millisecond)
-	o := Options{Target: target, Node: c.config.Nodes[target], At: at, ReceivedAt: at}
+	o := gpuseries.Options{Target: target, Node: c.config.Nodes[target], At: at, ReceivedAt: at}
 	if len(c.config.Labels) > 0 {
 		o.Labels = c.config.Labels
 	}
 	text, err := c.client.get(ctx, target, token)
 	if err != nil && len(text) == 0 {
-		return []event.GPUSamples{o.stamp(event.GPUSamples{Error: err.Error(), Node: c.node(o)}, 0)}
+		return []event.GPUSamples{o.Failed(err, c.node(o))}
 	}
 	o.Cut = err != nil
-	events := Read(text, o)
+	events := gpuseries.Read(text, o)
 	for i := range events {
 		if !events[i].OK {
 			events[i].Node = c.node(o)
@@ -128,7 +129,7 @@ func (c *connector) scrape(ctx context.Context, target, token string) []event.GP
 }
 
 // node names the host of a target that failed: a gap belongs to the node it hides.
-func (c *connector) node(o Options) string {
+func (c *connector) node(o gpuseries.Options) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if o.Node != "" {
@@ -146,22 +147,6 @@ func (c *connector) remember(e event.GPUSamples) {
 		c.nodes[e.Target] = e.Node
 		c.mu.Unlock()
 	}
-}
-
-// send publishes what one body said, in messages of allowed size.
-func send(ctx context.Context, source string, found []event.GPUSamples, emit connectors.Emitter) error {
-	for _, whole := range found {
-		for _, part := range split(whole) {
-			e, err := newEvent(source, part)
-			if err != nil {
-				return err
-			}
-			if err := emit.Event(ctx, e); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // sniff recognises an exporter's text by its names.
@@ -182,8 +167,8 @@ func decode(ctx context.Context, f connectors.File, emit connectors.Emitter) err
 	if len(text) > maxFile {
 		return fmt.Errorf("reading %s: more than %d bytes: divide it", f.Name, maxFile)
 	}
-	o := Options{Target: "import/" + filepath.Base(f.Name), At: f.At}
-	events, bad := read(text, o)
+	o := gpuseries.Options{Target: "import/" + filepath.Base(f.Name), At: f.At}
+	events, bad := gpuseries.ReadLines(text, o)
 	for i, e := range events {
 		switch {
 		case !e.OK:
@@ -194,19 +179,19 @@ func decode(ctx context.Context, f connectors.File, emit connectors.Emitter) err
 			events[i].Target = "import/" + e.Node // files of one host are one series
 		}
 	}
-	if err := send(ctx, f.Source, events, emit); err != nil {
+	if err := gpuseries.Send(ctx, f.Source, events, emit); err != nil {
 		return err
 	}
 	return refuse(ctx, f, bad)
 }
 
-func refuse(ctx context.Context, f connectors.File, bad []badLine) error {
+func refuse(ctx context.Context, f connectors.File, bad []gpuseries.BadLine) error {
 	if f.Bad == nil {
 		return nil
 	}
 	var errs []error
 	for _, b := range bad {
-		errs = append(errs, f.Bad(ctx, []byte(b.text), fmt.Errorf("%s line %d: %w", f.Name, b.number, b.err)))
+		errs = append(errs, f.Bad(ctx, []byte(b.Text), fmt.Errorf("%s line %d: %w", f.Name, b.Number, b.Err)))
 	}
 	return errors.Join(errs...)
 }

@@ -1,4 +1,4 @@
-package dcgm
+package gpuseries
 
 import (
 	"encoding/json"
@@ -55,7 +55,7 @@ type expected struct {
 
 func sampleNames(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*.prom")
+	files, err := filepath.Glob("../dcgm/testdata/*.prom")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no samples: %v", err)
 	}
@@ -76,7 +76,7 @@ func sampleTime(name string) time.Time {
 
 func readSample(t testing.TB, name string) event.GPUSamples {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
+	text, err := os.ReadFile(filepath.Join("../dcgm/testdata", name+".prom"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestSamplesAgreeWithTheirExpectedReadings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var want expected
-			text, err := os.ReadFile(filepath.Join("testdata", name+".expected.json"))
+			text, err := os.ReadFile(filepath.Join("../dcgm/testdata", name+".expected.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +269,7 @@ func TestGoldenEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden := filepath.Join("testdata", name+".event.json")
+		golden := filepath.Join("../dcgm/testdata", name+".event.json")
 		if *update {
 			if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
 				t.Fatal(err)

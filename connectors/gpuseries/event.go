@@ -1,16 +1,34 @@
-package dcgm
+package gpuseries
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/idlewatt/idlewatt/connectors"
 	"github.com/idlewatt/idlewatt/schema/bus"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
 // maxPayload leaves room in a message for its headers.
 const maxPayload = bus.MaxMessage - 8*1024
+
+// Send publishes what was found, in messages of allowed size.
+func Send(ctx context.Context, source string, found []event.GPUSamples, emit connectors.Emitter) error {
+	for _, whole := range found {
+		for _, part := range split(whole) {
+			e, err := newEvent(source, part)
+			if err != nil {
+				return err
+			}
+			if err := emit.Event(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // newEvent names a scrape by target and sample time, so that a retry has the same id.
 func newEvent(source string, s event.GPUSamples) (event.Event, error) {

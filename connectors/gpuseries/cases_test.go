@@ -1,4 +1,4 @@
-package dcgm
+package gpuseries
 
 import (
 	"encoding/csv"
@@ -17,7 +17,7 @@ import (
 
 func TestCase023BlankAndCorruptValuesAreMissing(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open("testdata/cases/023.csv")
+	f, err := os.Open("../dcgm/testdata/cases/023.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestCase023BlankAndCorruptValuesAreMissing(t *testing.T) {
 
 func TestCase026ExporterPodIsNotTheWorkload(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/cases/026.prom")
+	text, err := os.ReadFile("../dcgm/testdata/cases/026.prom")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestCase026ExporterPodIsNotTheWorkload(t *testing.T) {
 // reading, no GPU_UTIL. The rest is processors/utilize's.
 func TestCase027EnergyOfACardCountsOnce(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/cases/027.json")
+	text, err := os.ReadFile("../dcgm/testdata/cases/027.json")
 	if err != nil {
 		t.Fatal(err)
 	}

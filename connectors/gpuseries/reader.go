@@ -1,4 +1,4 @@
-package dcgm
+package gpuseries
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ type body struct {
 	rejected map[string]int
 	families map[string]bool
 	lines    int // of samples
-	bad      []badLine
+	bad      []BadLine
 	complete bool
 	owners   owners
 	gen      map[string]*signs // by host, see hostKey
@@ -53,21 +53,22 @@ type body struct {
 // maxBadKept bounds how many refused lines are kept for the dead letters.
 const maxBadKept = 100
 
-// badLine is a line that was refused.
-type badLine struct {
-	number int
-	text   string
-	err    error
+// BadLine is a line that was refused.
+type BadLine struct {
+	Number int // from 1
+	Text   string
+	Err    error
 }
 
 // Read states what one exposition says, one event per host and sample time. A body without
 // any series of a GPU is one event with OK false: no data, not "no GPUs".
 func Read(text []byte, o Options) []event.GPUSamples {
-	events, _ := read(text, o)
+	events, _ := ReadLines(text, o)
 	return events
 }
 
-func read(text []byte, o Options) ([]event.GPUSamples, []badLine) {
+// ReadLines is Read that also returns the refused lines, up to a hundred of them.
+func ReadLines(text []byte, o Options) ([]event.GPUSamples, []BadLine) {
 	if o.Labels == nil {
 		o.Labels = DefaultLabels()
 	}
@@ -113,6 +114,11 @@ func (o Options) stamp(e event.GPUSamples, ms int64) event.GPUSamples {
 		e.Target, e.Node = o.Target, cmp.Or(o.Node, o.Target)
 	}
 	return e
+}
+
+// Failed is the event of a scrape that brought nothing: a gap, told by a fact.
+func (o Options) Failed(err error, node string) event.GPUSamples {
+	return o.stamp(event.GPUSamples{Error: err.Error(), Node: node}, 0)
 }
 
 // targetName keeps the series of different hosts apart: behind Prometheus every exporter is
@@ -193,7 +199,7 @@ func (b *body) refuse(line string, number int, err error) {
 	}
 	b.rejected[why]++
 	if len(b.bad) < maxBadKept {
-		b.bad = append(b.bad, badLine{number: number, text: line, err: err})
+		b.bad = append(b.bad, BadLine{Number: number, Text: line, Err: err})
 	}
 }
 

@@ -1,4 +1,4 @@
-package dcgm
+package gpuseries
 
 import (
 	"fmt"
@@ -197,7 +197,7 @@ DCGM_FI_DEV_GPU_UTIL{UUID="A",instance="n1:9400",Hostname="n1"} 30 1000000060000
 func TestLinesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, name := range sampleNames(t) {
-		text, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
+		text, err := os.ReadFile(filepath.Join("../dcgm/testdata", name+".prom"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func idleEvidence(events []event.GPUSamples) map[string]bool {
 
 func FuzzRead(f *testing.F) {
 	for _, name := range sampleNames(f) {
-		text, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
+		text, err := os.ReadFile(filepath.Join("../dcgm/testdata", name+".prom"))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func checkRanges(t *testing.T, g event.GPUSample) {
 func TestEveryCutOfEverySample(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"malformed", "blank-sentinels", "two-scrapes-t0", "prometheus-exported-pod"} {
-		text, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
+		text, err := os.ReadFile(filepath.Join("../dcgm/testdata", name+".prom"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestEveryCutOfEverySample(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	text, err := os.ReadFile("testdata/k8s-8xh100-pods.prom")
+	text, err := os.ReadFile("../dcgm/testdata/k8s-8xh100-pods.prom")
 	if err != nil {
 		b.Fatal(err)
 	}
