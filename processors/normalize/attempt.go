@@ -3,6 +3,7 @@ package normalize
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/csv"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -64,9 +65,36 @@ func (a *attempt) open() error {
 		if err != nil {
 			return err
 		}
+		if twin := a.twin(s); twin != "" {
+			return RefusedError{File: o.Name, Reason: "is the same bytes as " + twin + ": its rows would count twice; deliver it once"}
+		}
 		a.sources = append(a.sources, s)
 	}
 	return nil
+}
+
+// twin names an earlier file of the delivery with the same rows: an old folder or a listing
+// that was read twice. Files without rows may be alike.
+func (a *attempt) twin(s source) string {
+	i := slices.IndexFunc(a.sources, func(t source) bool { return t.object.SHA256 == s.object.SHA256 })
+	if i < 0 || s.header.Rows == 0 {
+		return ""
+	}
+	if s.object.Encoding == "csv" {
+		body, done, err := a.p.bytes(s)
+		if err != nil {
+			return "" // reading it for its rows says what is wrong
+		}
+		defer done()
+		r := csv.NewReader(normalize.DropBlankLines(body))
+		r.FieldsPerRecord, r.LazyQuotes = -1, true
+		for range 2 {
+			if _, err := r.Read(); err != nil {
+				return ""
+			}
+		}
+	}
+	return a.sources[i].object.Name
 }
 
 // write inserts every object under a new load. What only the whole of it tells makes it do so

@@ -54,11 +54,14 @@ WITH
     usage_kind = 'SpotUsage' AS is_spot,
     -- Capacity Blocks: a fee up front, and inside them only the operating system's fee. AWS does not
     -- document their usage type; without a pattern (--capacity-block) the words themselves are looked for.
+    -- A fee that names a capacity reservation is one anyway: no other capacity reservation has a fee.
     concat(ifNull(line_item_usage_type, ''), ' ', ifNull(capacity_reservation_capacity_reservation_type, ''), ' ',
         ifNull(line_item_line_item_description, '')) AS block_text,
-    kind IN ('Usage', 'Fee') AND NOT is_split AND NOT is_marketplace AND if(capacity_block_pattern IS NULL,
+    kind IN ('Usage', 'Fee') AND NOT is_split AND NOT is_marketplace AND (if(capacity_block_pattern IS NULL,
         multiSearchAnyCaseInsensitive(block_text, ['capacityblock', 'capacity block', 'capacity-block', 'capacity_block']),
-        match(block_text, ifNull(capacity_block_pattern, ''))) AS is_block,
+        match(block_text, ifNull(capacity_block_pattern, '')))
+        OR kind = 'Fee' AND position(coalesce(capacity_reservation_capacity_reservation_arn, reservation_reservation_a_r_n, line_item_resource_id, ''),
+            ':capacity-reservation/') > 0) AS is_block,
     if(NOT is_block, reservation_reservation_a_r_n, NULL) AS reservation_arn,
     -- AWS reports 0 GPUs for fractional sizes: there the catalogue knows better.
     toDecimal256OrNull(nullIf(nullIf(coalesce(product_gpu, product['gpu']), ''), '0'), 18) AS stated_gpus,
@@ -126,7 +129,7 @@ SELECT
     multiIf(kind IN ('SavingsPlanCoveredUsage', 'DiscountedUsage'), 'Used', kind IN ('RIFee', 'SavingsPlanRecurringFee'), 'Unused', NULL) AS CommitmentDiscountStatus,
     -- The column needs an option of the export; these rows name the reservation as their resource, too.
     coalesce(capacity_reservation_capacity_reservation_arn, if(reserved_idle OR placeholder, line_item_resource_id, NULL),
-        if(is_block, reservation_reservation_a_r_n, NULL)) AS CapacityReservationId,
+        if(is_block, coalesce(reservation_reservation_a_r_n, if(kind = 'Fee', line_item_resource_id, NULL)), NULL)) AS CapacityReservationId,
     multiIf(reserved_idle, 'Unused', CapacityReservationId IS NOT NULL AND runs, 'Used', NULL) AS CapacityReservationStatus,
     if(is_usage AND NOT placeholder AND NOT is_split, line_item_usage_amount, NULL) AS ConsumedQuantity,
     if(ConsumedQuantity IS NULL, NULL, pricing_unit) AS ConsumedUnit,
@@ -143,6 +146,7 @@ SELECT
         product_servicecode = 'AmazonEC2' OR line_item_product_code = 'AmazonEC2' OR line_item_product_code = 'ComputeSavingsPlans', 'Compute',
         line_item_product_code IN ('AmazonS3', 'AmazonEFS', 'AmazonFSx', 'AmazonGlacier', 'AWSBackup'), 'Storage',
         line_item_product_code IN ('AmazonSageMaker', 'AmazonBedrock'), 'AI and Machine Learning',
+        line_item_product_code = 'ElasticMapReduce', 'Analytics',
         match(ifNull(line_item_product_code, ''), '^(AWS|OCB).*Support'), 'Management and Governance',
         line_item_product_code IN ('AmazonVPC', 'AWSDataTransfer', 'AmazonCloudFront', 'AWSELB', 'AmazonRoute53'), 'Networking',
         line_item_product_code IN ('AmazonRDS', 'AmazonDynamoDB', 'AmazonElastiCache'), 'Databases',
