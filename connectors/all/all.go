@@ -10,6 +10,7 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
 	"github.com/idlewatt/idlewatt/connectors/runpod"
 	"github.com/idlewatt/idlewatt/connectors/together"
+	"github.com/idlewatt/idlewatt/connectors/vast"
 )
 
 // Factories returns every connector, in the order of the README table.
@@ -17,6 +18,7 @@ func Factories() []connectors.Factory {
 	return []connectors.Factory{
 		files.Factory(),
 		runpod.Factory(),
+		vast.Factory(),
 		crusoe.Factory(),
 		together.Factory(),
 		dcgm.Factory(),

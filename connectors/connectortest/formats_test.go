@@ -25,6 +25,9 @@ func samples() map[string][]string {
 		},
 		"events":  {"../eventfile/testdata/jobs.jsonl"},
 		"invoice": {"../invoicefile/testdata/invoices.csv"},
+		"vast": {
+			"../vast/testdata/vast_v0_charges_table.json", "../vast/testdata/vast_v0_charges_tree.json",
+		},
 		"runpod": {
 			"../runpod/testdata/runpod_v2_billing_pods.json", "../runpod/testdata/runpod_v2_billing_serverless.json",
 			"../runpod/testdata/runpod_v2_billing_endpoints.json", "../runpod/testdata/runpod_v2_billing_network-volumes.json",

@@ -34,6 +34,8 @@ type Config struct {
 	Offers []string `yaml:"offers"`
 	// Wallet notes the prepaid balance once an hour, if the key may read it.
 	Wallet bool `yaml:"wallet"`
+	// Now is the clock, for tests; the machine's if nil.
+	Now func() time.Time `yaml:"-"`
 }
 
 func defaults() *Config {

@@ -55,8 +55,12 @@ func newConnector(source string, cfg Config, now func() time.Time, client *http.
 	if account == "" {
 		account = source
 	}
+	clock := now
+	if cfg.Now != nil {
+		clock = cfg.Now
+	}
 	return &connector{
-		source: source, account: account, cfg: cfg, labels: labels, now: now, later: map[string]time.Time{},
+		source: source, account: account, cfg: cfg, labels: labels, now: clock, later: map[string]time.Time{},
 		api: &rest.Client{Provider: vendor, Base: cfg.BaseURL, Key: cfg.Key, HTTP: client, Now: now},
 	}, nil
 }
@@ -89,6 +93,9 @@ func (c *connector) Pull(ctx context.Context, cur connectors.Cursor, emit connec
 	}
 	again := string(cur) != c.last || c.last == ""
 	now := c.now().UTC().Truncate(time.Millisecond)
+	if !now.After(s.Contracts.Seen) {
+		return cur, ctx.Err() // the clock was set back: nothing is newer than what is known
+	}
 	if err := c.poll(ctx, &s, now, again, emit); err != nil {
 		return cur, err
 	}
