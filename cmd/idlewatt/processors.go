@@ -15,6 +15,7 @@ import (
 	"github.com/idlewatt/idlewatt/processors/invoices"
 	"github.com/idlewatt/idlewatt/processors/jobs"
 	"github.com/idlewatt/idlewatt/processors/normalize"
+	"github.com/idlewatt/idlewatt/processors/rate"
 	"github.com/idlewatt/idlewatt/processors/runtime"
 	"github.com/idlewatt/idlewatt/processors/utilize"
 )
@@ -23,6 +24,7 @@ import (
 type pipeline struct {
 	normalize *normalize.Processor
 	utilize   *utilize.Processor
+	rate      *rate.Processor
 	attribute *attribute.Processor
 	consumers []runtime.Consumer // those that only store
 }
@@ -39,6 +41,7 @@ func (a *app) pipeline(rules normalize.Rules) (*pipeline, error) {
 	j := jobs.New(jobs.Options{DB: a.db, Now: a.now, Log: a.log})
 	return &pipeline{
 		normalize: n, utilize: u,
+		rate:      rate.New(rate.Options{DB: a.db, Loads: a.loads, Now: a.now, Log: a.log, Dimensions: n.ApplyRules}),
 		attribute: attribute.New(attribute.Options{DB: a.db, JS: a.js, Loads: a.loads, Now: a.now, Log: a.log}),
 		consumers: append(j.Consumers(), invoices.Consumer(a.db)),
 	}, nil
@@ -51,6 +54,7 @@ func (p *pipeline) run(ctx context.Context, a *app) error {
 		g.Go(func() error { return runtime.Run(ctx, a.js, c, a.log) })
 	}
 	g.Go(func() error { return p.utilize.Run(ctx) })
+	g.Go(func() error { return p.rate.Run(ctx) })
 	g.Go(func() error { return p.attribute.Run(ctx) })
 	g.Go(func() error { return p.normalize.RunSweeper(ctx) })
 	return g.Wait()
@@ -69,6 +73,9 @@ func (p *pipeline) settle(a *app) error {
 		return err
 	}
 	a.log.InfoContext(a.ctx, "intervals derived", slog.String("stats", fmt.Sprintf("%+v", stats)))
+	if _, err := p.rate.Once(a.ctx); err != nil {
+		return err
+	}
 	_, err = p.attribute.Once(a.ctx)
 	return err
 }

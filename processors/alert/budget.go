@@ -94,6 +94,9 @@ func (r BudgetRule) notice(what string, s Spend, label time.Time, zone *time.Loc
 		{Name: "Spent so far", Value: fmt.Sprintf("%s (%s cost), %s %%", money.Text(spent, r.Currency), r.Cost, percent.RoundFloor(2))},
 		{Name: "Left", Value: money.Text(r.Amount.Sub(spent), r.Currency)},
 	}
+	if e := s.Estimated[r.Currency]; !e.IsZero() {
+		fields = append(fields, notify.Field{Name: "Of it estimated", Value: money.Text(e, r.Currency) + ", not billed yet"})
+	}
 	if !s.LastBill.IsZero() {
 		fields = append(fields, notify.Field{Name: "Newest bill", Value: s.LastBill.In(zone).Format("Mon 2 Jan 15:04 MST")})
 	}

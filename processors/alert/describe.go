@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -98,7 +99,8 @@ func spendSQL(q SpendQuestion) (sql string, args []any) {
 		where = "\n    AND ifNull(" + dimensions()[q.Dimension] + ", '') = {value:String}"
 		args = append(args, clickhouse.Named("value", q.Value))
 	}
-	return `SELECT BillingCurrency, toString(sum(ifNull(` + column + `, 0))) AS Cost, countIf(isNull(` + column + `)) AS Without
+	return `SELECT BillingCurrency, toString(sum(ifNull(` + column + `, 0))) AS Cost, countIf(isNull(` + column + `)) AS Without,
+    toString(sumIf(ifNull(` + column + `, 0), x_ChargeStatus = 'estimated')) AS Estimated
 FROM idlewatt.allocations
 WHERE BillingPeriodStart >= toDate({label:String}) - 62 AND BillingPeriodStart < toDate({label:String}) + 62
     AND if(dateDiff('hour', ChargePeriodStart, ChargePeriodEnd) >= 648,
@@ -113,22 +115,23 @@ func monthArgs(q SpendQuestion) []any {
 
 // lastBillSQL asks when the newest live load whose period reaches into the month came.
 const lastBillSQL = `SELECT max(CommittedAt) FROM idlewatt_store.commits
-WHERE Load IN (SELECT Load FROM idlewatt_store.live_loads)
+WHERE Load IN (SELECT Load FROM idlewatt_store.live_loads) AND Dataset != 'estimate'
     AND PeriodStart < toDateTime64({to:String}, 3, 'UTC') AND PeriodEnd > toDateTime64({from:String}, 3, 'UTC')`
 
 // Spend implements Facts.
 func (c ClickHouse) Spend(ctx context.Context, q SpendQuestion) (Spend, error) {
-	out := Spend{By: map[string]money.Decimal{}}
+	out := Spend{By: map[string]money.Decimal{}, Estimated: map[string]money.Decimal{}}
 	sql, args := spendSQL(q)
 	err := c.each(ctx, sql, func(rows driver.Rows) error {
-		var currency, text string
+		var currency, text, estimated string
 		var without uint64
-		if err := rows.Scan(&currency, &text, &without); err != nil {
+		if err := rows.Scan(&currency, &text, &without, &estimated); err != nil {
 			return err
 		}
 		d, _, err := money.Parse(text)
-		out.By[currency], out.Without = d, out.Without+without
-		return err
+		e, _, eerr := money.Parse(estimated)
+		out.By[currency], out.Estimated[currency], out.Without = d, e, out.Without+without
+		return errors.Join(err, eerr)
 	}, args...)
 	if err != nil {
 		return out, fmt.Errorf("asking for the month's cost: %w", err)

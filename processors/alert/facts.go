@@ -101,6 +101,8 @@ type SpendQuestion struct {
 // Spend is a month's cost by currency, which are never added up.
 type Spend struct {
 	By map[string]money.Decimal
+	// Estimated is how much of By no bill has yet.
+	Estimated map[string]money.Decimal
 	// Without counts charges that do not state the cost asked for.
 	Without uint64
 	// LastBill is when the newest live load of that month was committed.

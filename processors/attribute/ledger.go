@@ -21,7 +21,7 @@ type JobCost struct {
 	GPUHours  string `json:"gpu_hours"`
 	Cost      string `json:"effective_cost"`
 	IdleCost  string `json:"idle_cost"`
-	Status    string `json:"status"` // billed_open or invoiced
+	Status    string `json:"status"` // estimated, billed_open or invoiced
 	Load      uint64 `json:"load"`   // of the charges
 }
 
@@ -47,7 +47,7 @@ const daySQL = `
 SELECT c.BillingCurrency, a.JobScheduler, a.JobCluster, a.JobId, a.JobTask, a.JobAttempt, if(a.JobId = '', assumeNotNull(c.ResourceId), '') AS Res,
     if(a.JobId = '', toString(a.State), '') AS St, a.Day, toString(sum(a.GpuHours)), toString(sum(ifNull(a.EffectiveCost, 0))),
     toString(sumIf(ifNull(a.EffectiveCost, 0), a.x_AllocationKind = 'job_idle')),
-    if(countIf(isNull(c.InvoiceId)) = 0, 'invoiced', 'billed_open')
+    multiIf(countIf(isNull(c.InvoiceId)) = 0, 'invoiced', countIf(c.x_Dataset = 'estimate') > 0, 'estimated', 'billed_open')
 FROM idlewatt_store.allocations AS a
 INNER JOIN idlewatt_store.gpu_charges AS c ON c.x_Load = a.ChargeLoad AND c.x_Object = a.ChargeObject AND c.x_Row = a.ChargeRow
 WHERE a.ChargeLoad = ? AND a.Load IN (?) AND (a.JobId != '' OR a.x_AllocationKind IN ('job_idle', 'unallocated_idle'))

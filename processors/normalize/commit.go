@@ -139,7 +139,7 @@ func (a *attempt) commit(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{Status: Held}, runtime.Permanent(err)
 	}
-	if err := a.p.applyRules(ctx, a.load, a.load+1<<16); err != nil {
+	if err := a.p.ApplyRules(ctx, a.load, a.load+1<<16); err != nil {
 		return Outcome{}, err
 	}
 	out := a.outcome(Live)

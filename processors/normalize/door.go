@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// estimates is the dataset of charges that no bill has yet (processors/rate). They give way to
+// every bill and keep none out.
+const estimates = "estimate"
+
 // DoorError says that another source has delivered the same money.
 type DoorError struct {
 	Source, Dataset string
@@ -32,7 +36,7 @@ func (a *attempt) doorCheck(wins []Scope, all []live) ([]live, error) {
 	var retired []live
 	var clash DoorError
 	for _, l := range all {
-		if l.Load == 0 || l.Source == a.d.Source && l.Dataset == a.format.Dataset {
+		if l.Load == 0 || l.Dataset == estimates || l.Source == a.d.Source && l.Dataset == a.format.Dataset {
 			continue
 		}
 		i := slices.IndexFunc(l.Doors, func(theirs string) bool {

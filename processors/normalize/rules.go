@@ -64,9 +64,9 @@ func (r Rules) dims(from string, version uint64) string {
 SELECT TagSet, %d, %s, %s, %s, %s FROM %s`, version, project, team, env, how, from)
 }
 
-// applyRules gives every tag set of the loads from..to its dimensions. It runs before the
+// ApplyRules gives every tag set of the loads from..to its dimensions. It runs before the
 // commit, so that a charge never shows without them.
-func (p *Processor) applyRules(ctx context.Context, from, to uint64) error {
+func (p *Processor) ApplyRules(ctx context.Context, from, to uint64) error {
 	err := p.db.Exec(ctx, `INSERT INTO idlewatt_store.tag_sets (TagSet, Tags, SubAccountId)
 SELECT x_TagSet, any(Tags), any(ifNull(SubAccountId, '')) FROM idlewatt_store.charges WHERE x_Load >= ? AND x_Load < ?
     AND x_TagSet NOT IN (SELECT TagSet FROM idlewatt_store.tag_sets) GROUP BY x_TagSet`, from, to)

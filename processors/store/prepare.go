@@ -17,6 +17,7 @@ func Prepare(ctx context.Context, db *DB, loads *Loads) error {
 	err := db.QueryRow(ctx, `SELECT greatest(
 		(SELECT max(Load) FROM idlewatt_store.commits),
 		(SELECT max(Load) FROM idlewatt_store.interval_commits),
+		(SELECT max(Load) FROM idlewatt_store.estimate_commits),
 		(SELECT max(Load) FROM idlewatt_store.allocation_commits))`).Scan(&top)
 	if err != nil {
 		return fmt.Errorf("reading the newest load: %w", err)

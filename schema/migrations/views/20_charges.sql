@@ -5,7 +5,7 @@ FROM idlewatt_store.commits GROUP BY Scope HAVING Load != 0
 ;;
 CREATE OR REPLACE VIEW idlewatt.charges DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT c.* EXCEPT (x_TagSet, x_PairCash, x_BilledResidue, x_EffectiveResidue, x_BadTags),
-    if(isNull(c.InvoiceId), 'billed_open', 'invoiced') AS x_ChargeStatus,
+    multiIf(isNotNull(c.InvoiceId), 'invoiced', c.x_Dataset = 'estimate', 'estimated', 'billed_open') AS x_ChargeStatus,
     d.Project AS x_Project, d.Team AS x_Team, d.Environment AS x_Environment, d.TagSource AS x_TagSource
 FROM idlewatt_store.charges AS c
 LEFT ANY JOIN (SELECT * FROM idlewatt_store.tag_dims FINAL) AS d ON d.TagSet = c.x_TagSet

@@ -42,7 +42,7 @@ SELECT
     coalesce(a.Environment, if(p.Tagged, p.Environment, d.Environment)) AS x_Environment,
     if(isNotNull(a.Project), 'job', if(p.Tagged, p.TagSource, d.TagSource)) AS x_TagSource,
     c.x_PricingModel AS x_PricingModel, c.x_GpuModel AS x_GpuModel, a.GpuHours AS x_GpuHours,
-    if(isNull(c.InvoiceId), 'billed_open', 'invoiced') AS x_ChargeStatus,
+    multiIf(isNotNull(c.InvoiceId), 'invoiced', c.x_Dataset = 'estimate', 'estimated', 'billed_open') AS x_ChargeStatus,
     a.State AS State, a.Cause AS Cause, a.JobScheduler AS Scheduler, a.JobCluster AS Cluster, a.JobId AS JobId, a.JobTask AS JobTask,
     a.JobAttempt AS Attempt, a.Owner AS Owner, a.OwnerConfidence AS OwnerConfidence, a.Node AS Node, a.Uuid AS GpuUuid,
     a.Instance AS GpuInstance, a.IntervalStart AS IntervalStart, a.IntervalEnd AS IntervalEnd,

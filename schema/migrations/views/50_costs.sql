@@ -42,7 +42,8 @@ WHERE x_GpuHours > 0 AND x_AllocationKind NOT IN ('commitment_unused', 'tax', 'c
 GROUP BY Month, ServiceProviderName, RegionId, x_GpuModel, x_PricingModel, BillingCurrency
 ;;
 -- Invoices against bills, per billing account, period and currency: an issuer may send several
--- invoices for one period, and a bill carries their ids only when the month is closed.
+-- invoices for one period, and a bill carries their ids only when the month is closed. What is
+-- only estimated is no bill; what an invoice settled is.
 CREATE OR REPLACE VIEW idlewatt.reconciliation DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT
     if(i.Invoices > 0, i.InvoiceIssuerName, b.InvoiceIssuerName) AS InvoiceIssuerName,
@@ -71,11 +72,11 @@ FROM
         SELECT ifNull(any(InvoiceIssuerName), '') AS Issuer, BillingAccountId, BillingPeriodStart, BillingCurrency,
             groupUniqArray(InvoiceId) AS Ids, sum(c.BilledCost) AS Billed, sum(ifNull(c.EffectiveCost, 0)) AS Effective,
             toDecimal128(0, 18) AS Allocated, count() AS n
-        FROM idlewatt.charges AS c GROUP BY BillingAccountId, BillingPeriodStart, BillingCurrency
+        FROM idlewatt.charges AS c WHERE x_ChargeStatus != 'estimated' GROUP BY BillingAccountId, BillingPeriodStart, BillingCurrency
         UNION ALL
         SELECT '', BillingAccountId, BillingPeriodStart, BillingCurrency, [],
             toDecimal128(0, 18), toDecimal128(0, 18), sum(ifNull(a.EffectiveCost, 0)), 0
-        FROM idlewatt.allocations AS a GROUP BY BillingAccountId, BillingPeriodStart, BillingCurrency
+        FROM idlewatt.allocations AS a WHERE x_ChargeStatus != 'estimated' GROUP BY BillingAccountId, BillingPeriodStart, BillingCurrency
     )
     GROUP BY BillingAccountId, BillingPeriodStart, BillingCurrency
 ) AS b

@@ -34,7 +34,7 @@ SELECT r.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS
     coalesce(i.Project, t.x_Project) AS x_Project, coalesce(i.Team, t.x_Team) AS x_Team,
     i.Owner AS Owner, i.OwnerConfidence AS OwnerConfidence, i.LastJobId AS LastJobId, i.JobId AS JobId, i.Coverage AS Coverage,
     i.EngineMax AS EngineMax, i.MeanPowerW AS MeanPowerW, i.Resident AS Resident,
-    if(a.Parts > 0, 'billed', 'estimated') AS x_ChargeStatus,
+    if(a.Parts > 0 AND a.Estimated = 0, 'billed', 'estimated') AS x_ChargeStatus,
     t.ServiceProviderName AS ServiceProviderName, t.BillingAccountId AS BillingAccountId, t.SubAccountId AS SubAccountId, t.RegionId AS RegionId,
     if(t.ResourceId != '', toNullable(t.Rate), NULL) AS Rate, if(t.ResourceId != '' AND t.x_GpuCount > 0, toUInt64(ceil(toFloat64(assumeNotNull(t.x_GpuCount)))), n.Gpus) AS NodeGpus
 FROM (SELECT * FROM idlewatt_store.live_intervals WHERE State IN ('allocated_idle', 'unallocated_idle')) AS i
@@ -43,7 +43,8 @@ LEFT ANY JOIN idlewatt_store.resource_rates AS t ON t.ResourceId = r.ResourceId
 LEFT ANY JOIN (SELECT Node, uniqExact(Uuid) AS Gpus FROM idlewatt_store.live_intervals GROUP BY Node) AS n ON n.Node = i.Node
 LEFT ANY JOIN
 (
-    SELECT Uuid, Instance, IntervalStart, Owner, JobId, sum(GpuHours) AS GpuHours, if(countIf(isNull(EffectiveCost)) = 0, sum(EffectiveCost), NULL) AS Cost, count() AS Parts
+    SELECT Uuid, Instance, IntervalStart, Owner, JobId, sum(GpuHours) AS GpuHours, if(countIf(isNull(EffectiveCost)) = 0, sum(EffectiveCost), NULL) AS Cost, count() AS Parts,
+        countIf(ChargeObject = 'estimate') AS Estimated -- the object of charges that processors/rate made
     FROM idlewatt_store.live_allocations WHERE isNotNull(IntervalStart) GROUP BY Uuid, Instance, IntervalStart, Owner, JobId
 ) AS a ON a.Uuid = i.Uuid AND a.Instance = i.Instance AND a.IntervalStart = i.Start AND a.Owner = i.Owner AND a.JobId = i.JobId
 ;;

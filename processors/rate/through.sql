@@ -1,0 +1,30 @@
+-- Until when the bill of each account is whole, by cost family: the end of its newest hourly or
+-- daily usage line with a cost, less what the provider needs to fill in; the end of the period
+-- where the line is invoiced already; never after the version of the delivery if that is a
+-- time. A bill is whole for every account it is for, or for none. Account '' is any of the
+-- provider's. The table keeps the largest.
+INSERT INTO idlewatt_store.complete_through (Provider, Account, Family, Through, BillingAccountId)
+SELECT w.Provider, w.Account, w.Family, w.Whole, w.Payer
+FROM
+(
+    SELECT Provider, Account, Family, max(Until) AS Whole, argMax(BillingAccount, Until) AS Payer
+    FROM
+    (
+        SELECT u.Provider AS Provider, u.BillingAccount AS BillingAccount, toString(u.Family) AS Family, groupUniqArrayArray(u.Accounts) AS known,
+            max(least(if(u.Invoiced, u.PeriodEnd, u.Stop - toIntervalHour(transform(u.Provider, {{lagging}}, {{lags}}, {{lag}}))),
+                if(v.Known > 0, v.Made, u.PeriodEnd))) AS Until
+        FROM idlewatt_store.billed_usage AS u
+        LEFT ANY JOIN
+        (
+            SELECT Load, countIf(startsWith(Version, 't')) AS Known,
+                max(if(startsWith(Version, 't'), toDateTime64(fromUnixTimestamp64Micro(toInt64OrZero(substring(Version, 2)), 'UTC'), 3, 'UTC'), toDateTime64(0, 3, 'UTC'))) AS Made
+            FROM idlewatt_store.commits WHERE Dataset != 'estimate' AND Load != 0 GROUP BY Load
+        ) AS v ON v.Load = u.Load
+        WHERE u.Costs AND u.Provider != '' AND dateDiff('second', u.Start, u.Stop) BETWEEN 1 AND 90000 -- a day of 25 hours is a day
+        GROUP BY Provider, BillingAccount, Family
+    )
+    ARRAY JOIN arrayConcat(known, ['']) AS Account
+    GROUP BY Provider, Account, Family
+) AS w
+LEFT ANY JOIN idlewatt_store.complete AS c ON c.Provider = w.Provider AND c.Account = w.Account AND c.Family = w.Family
+WHERE w.Whole > c.Through
