@@ -93,13 +93,16 @@ type billingPage struct {
 	paged
 }
 
+// longestWindow is more than RunPod's age; what is longer is a broken answer.
+const longestWindow = 20 * 366 * day
+
 // add appends a page. where names it in errors: a file, or route and page.
 func (s *statement) add(p billingPage, where string) error {
 	if p.Metadata == nil || p.Records == nil {
 		return fmt.Errorf("%s: metadata or records is missing: the answer was cut or is none of %s", where, s.route.path)
 	}
 	q := p.Metadata.Query
-	if q.StartTime.IsZero() || !q.EndTime.After(q.StartTime) {
+	if q.StartTime.IsZero() || !q.EndTime.After(q.StartTime) || q.EndTime.Sub(q.StartTime) > longestWindow {
 		return fmt.Errorf("%s: metadata.query: the window %s is none", where, bucketText(q.StartTime, q.EndTime))
 	}
 	switch {
