@@ -23,6 +23,9 @@ import (
 // maxBody bounds an answer; the largest page known is some 500 KB.
 const maxBody = 32 << 20
 
+// ErrTooLarge marks an answer that was not read whole; asking for less may help.
+var ErrTooLarge = errors.New("too large")
+
 // Client asks one provider with one key. The zero Interval asks as fast as answers come.
 type Client struct {
 	Provider string // for messages
@@ -136,7 +139,7 @@ func (c *Client) send(req *http.Request, call Call) ([]byte, error) {
 		return nil, fmt.Errorf("asking %s: reading the answer of %s: %w", c.Provider, call.Path, err)
 	}
 	if len(body) > maxBody {
-		return nil, fmt.Errorf("asking %s: the answer of %s is over %d MiB", c.Provider, call.Path, maxBody>>20)
+		return nil, fmt.Errorf("asking %s: the answer of %s is over %d MiB: %w", c.Provider, call.Path, maxBody>>20, ErrTooLarge)
 	}
 	if res.StatusCode/100 == 2 {
 		return body, nil
