@@ -21,6 +21,7 @@ type Stream struct {
 const (
 	RawBilling   = "RAW_BILLING"
 	RawInventory = "RAW_INVENTORY"
+	RawWrite     = "RAW_WRITE"
 	RawGPU       = "RAW_GPU"
 	RawJob       = "RAW_JOB"
 	Ledger       = "LEDGER"
@@ -46,6 +47,7 @@ func Streams() []Stream {
 	return []Stream{
 		{Name: RawBilling, Subjects: []string{"raw.billing.>"}},
 		{Name: RawInventory, Subjects: []string{"raw.inventory.>"}},
+		{Name: RawWrite, Subjects: []string{"raw.write.>"}, MaxAge: 14 * day}, // emptied as scrapes are put together
 		{Name: RawGPU, Subjects: []string{"raw.gpu.>"}, MaxAge: 14 * day},
 		{Name: RawJob, Subjects: []string{"raw.job.>"}},
 		{Name: Ledger, Subjects: []string{"ledger.>"}},
@@ -64,6 +66,7 @@ var subjects = map[string]string{
 	"inventory.poll":     "raw.inventory.poll",
 	"inventory.wallet":   "raw.inventory.wallet",
 	"inventory.node":     "raw.inventory.node",
+	"gpu.write":          "raw.write.gpu",
 	"gpu.samples":        "raw.gpu.samples",
 	"job.started":        "raw.job.started",
 	"job.placed":         "raw.job.placed",

@@ -100,7 +100,7 @@ func TestEventsTravelUnchanged(t *testing.T) {
 	_, js := open(t)
 	for _, typ := range []string{
 		event.TypeBillingObject, event.TypeBillingDelivery, event.TypeBillingInvoice, event.TypeInventoryInstance, event.TypeInventoryPrice,
-		event.TypeGPUSamples, event.TypeJobStarted, event.TypeJobPlaced, event.TypeJobCheckpointed, event.TypeJobFinished,
+		event.TypeGPUWrite, event.TypeGPUSamples, event.TypeJobStarted, event.TypeJobPlaced, event.TypeJobCheckpointed, event.TypeJobFinished,
 		event.TypeLedgerJobCost, event.TypeLedgerIdleWaste, event.TypeLedgerRestated, event.TypeAlertFiring, event.TypeAlertResolved, event.TypeDead,
 	} {
 		e, err := event.New(typ, "idlewatt/ü", typ+" a key/with. dots>", "1", time.Unix(1, 2).UTC(), map[string]string{"k": "v"})

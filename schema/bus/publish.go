@@ -66,6 +66,38 @@ func Publish(ctx context.Context, js jetstream.JetStream, e event.Event) error {
 	return nil
 }
 
+// PublishAll stores events in their order and returns when the server has them all. It waits
+// once for many, which is quicker where there are many. After an error some may be stored.
+func PublishAll(ctx context.Context, js jetstream.JetStream, events []event.Event) error {
+	const atOnce = 256
+	for len(events) > 0 {
+		n := min(len(events), atOnce)
+		stored := make([]jetstream.PubAckFuture, 0, n)
+		for _, e := range events[:n] {
+			msg, err := Message(e)
+			if err != nil {
+				return err
+			}
+			f, err := js.PublishMsgAsync(msg)
+			if err != nil {
+				return fmt.Errorf("publishing %s: %w", e.Type, err)
+			}
+			stored = append(stored, f)
+		}
+		for i, f := range stored {
+			select {
+			case <-f.Ok():
+			case err := <-f.Err():
+				return fmt.Errorf("publishing %s: %w", events[i].Type, err)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		events = events[n:]
+	}
+	return nil
+}
+
 // DeadLetter is what is kept of a refused event.
 type DeadLetter struct {
 	Stream   string              `json:"stream,omitempty"` // where it was refused; empty for a file or a push

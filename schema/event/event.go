@@ -32,6 +32,7 @@ const (
 	TypeInventoryWallet   = "inventory.wallet"
 	TypeInventoryNode     = "inventory.node"
 
+	TypeGPUWrite   = "gpu.write"
 	TypeGPUSamples = "gpu.samples"
 
 	TypeJobStarted      = "job.started"

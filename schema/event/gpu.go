@@ -2,6 +2,13 @@ package event
 
 import "time"
 
+// GPUWrite is the payload of gpu.write: GPU series as a remote write request brought them,
+// parts of many scrapes, until those are put together as gpu.samples.
+type GPUWrite struct {
+	// Part is a prometheus.WriteRequest in snappy's block form.
+	Part []byte `json:"part"`
+}
+
 // GPUSamples is one scrape of one target. A failed scrape is an event too, with OK false
 // and no samples: it marks a gap, which is never idle.
 type GPUSamples struct {
