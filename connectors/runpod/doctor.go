@@ -51,14 +51,15 @@ func (c *connector) route(path string, err error) connectors.Finding {
 	}
 	f.Level, f.Said, f.Fix = connectors.Fail, err.Error(), readOnly
 	var status *rest.StatusError
+	_, throttled := connectors.RetryAfter(err)
 	switch {
 	case refusedKey(err):
 		f.Fix = "the key in " + c.cfg.Where() + " is not accepted: make a new one in RunPod's console under Settings, API keys"
-	case errors.As(err, &status) && status.Status == http.StatusTooManyRequests:
+	case throttled:
 		f.Level, f.Fix = connectors.Warn, "wait; limits are per account: see what else uses the API"
 	case errors.As(err, &status) && (status.Status == http.StatusGone || status.Status == http.StatusNotFound):
 		f.Fix = "check base_url: it should be " + defaults().BaseURL + "; v1 is switched off"
-	case !errors.As(err, &status):
+	case !connectors.IsPermanent(err):
 		f.Fix = "check the network and base_url"
 	}
 	return f

@@ -282,6 +282,9 @@ func amountsText(m map[string]money.Decimal) string {
 // rows are the records of a route: hours up to now, those of zero only if dense.
 func (f *fake) rows(x *route, from, to time.Time) []fakeRow {
 	var out []fakeRow
+	if x.name == "serverless" || x.name == "endpoints" || x.name == "clusters" {
+		return nil
+	}
 	for h := from; h.Before(to) && !h.After(f.now); h = h.Add(time.Hour) {
 		head := fmt.Sprintf(`"startTime":%q,"endTime":%q`, h.Format(time.RFC3339), h.Add(time.Hour).Format(time.RFC3339))
 		add := func(id string, amounts map[string]money.Decimal) {
