@@ -11,7 +11,8 @@ func (a *app) findings(source string) error {
 		{"GPU spend by model and pricing model (cost per GPU-hour in the bill's currency, before credits, refunds and tax)", `
 SELECT ifNull(x_GpuModel, '(unknown model)') AS model, ifNull(x_PricingModel, '-') AS pricing, BillingCurrency AS currency,
     round(sum(x_GpuHours), 2) AS gpu_hours, round(sum(EffectiveCost), 2) AS effective_cost,
-    round(divideDecimal(toDecimal256(sum(EffectiveCost), 18), toDecimal256(sum(x_GpuHours), 18), 18), 4) AS per_gpu_hour
+    -- The fee of a Capacity Block is a row without hours: what runs inside has no price of its own.
+    if(pricing = 'capacity_block', NULL, round(divideDecimal(toDecimal256(sum(EffectiveCost), 18), toDecimal256(sum(x_GpuHours), 18), 18), 4)) AS per_gpu_hour
 FROM idlewatt.charges WHERE x_Source = {source} AND x_GpuHours > 0 AND ifNull(CapacityReservationStatus, '') != 'Unused'
 GROUP BY model, pricing, currency ORDER BY effective_cost DESC, model LIMIT 20 FORMAT PrettyCompactMonoBlock`},
 		{"Tag keys by cost", `

@@ -259,6 +259,8 @@ func TestAWSCapacityBlocks(t *testing.T) {
 		r.want(`SELECT ifNull(x_PricingModel, '-'), ifNull(CapacityReservationId, '-'), ifNull(CommitmentDiscountId, '-'),
 			ChargeCategory, toString(BilledCost), toString(EffectiveCost), ifNull(x_GpuModel, '-'), ifNull(toString(x_GpuHours), '-') FROM idlewatt.charges WHERE x_Source = 'payer' AND x_Row > 1 ORDER BY x_Row`, nil,
 			"capacity_block|"+arn+"|-|Usage|0.5|0.5|H100|8", c.fee+"|Purchase|755|755|H100|-")
+		// A price per hour without the block's fee would be far too low: there is none.
+		r.want(`SELECT toString(GpuHours), toString(EffectiveCost), ifNull(toString(CostPerGpuHour), '-') FROM idlewatt.gpu_hour_rates WHERE x_PricingModel = 'capacity_block'`, nil, "8|0.5|-")
 		if t.Failed() {
 			t.Fatal(c.name)
 		}

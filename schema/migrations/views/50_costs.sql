@@ -35,8 +35,9 @@ CREATE OR REPLACE VIEW idlewatt.gpu_hour_rates DEFINER = CURRENT_USER SQL SECURI
 SELECT toStartOfMonth(BillingPeriodStart) AS Month, ServiceProviderName, RegionId, x_GpuModel, x_PricingModel, BillingCurrency,
     sum(x_GpuHours) AS GpuHours, sumIf(x_GpuHours, x_AllocationKind = 'job_used') AS BusyGpuHours,
     sum(EffectiveCost) AS EffectiveCost,
-    if(GpuHours > 0, toDecimal128(divideDecimal(toDecimal256(EffectiveCost, 18), toDecimal256(GpuHours, 18), 18), 18), NULL) AS CostPerGpuHour,
-    if(BusyGpuHours > 0, toDecimal128(divideDecimal(toDecimal256(EffectiveCost, 18), toDecimal256(BusyGpuHours, 18), 18), 18), NULL) AS CostPerBusyGpuHour
+    -- What runs in a Capacity Block pays the operating system only, the block's fee is a row without hours.
+    if(GpuHours > 0 AND ifNull(x_PricingModel, '') != 'capacity_block', toDecimal128(divideDecimal(toDecimal256(EffectiveCost, 18), toDecimal256(GpuHours, 18), 18), 18), NULL) AS CostPerGpuHour,
+    if(BusyGpuHours > 0 AND ifNull(x_PricingModel, '') != 'capacity_block', toDecimal128(divideDecimal(toDecimal256(EffectiveCost, 18), toDecimal256(BusyGpuHours, 18), 18), 18), NULL) AS CostPerBusyGpuHour
 FROM idlewatt.allocations
 WHERE x_GpuHours > 0 AND x_AllocationKind NOT IN ('commitment_unused', 'tax', 'credit', 'adjustment')
 GROUP BY Month, ServiceProviderName, RegionId, x_GpuModel, x_PricingModel, BillingCurrency
