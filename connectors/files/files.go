@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type Config struct {
 	Format   string `yaml:"format"`   // as in `idlewatt import --format`
 	Currency string `yaml:"currency"` // for files without a currency column
 	Account  string `yaml:"account"`  // for files without a billing account column
+	// CapacityBlock matches AWS rows that are Capacity Blocks, where they do not say so.
+	CapacityBlock string `yaml:"capacity_block"`
 	// Settle is how long a file must have been left alone, so that none is read half-written.
 	Settle time.Duration `yaml:"settle"`
 }
@@ -42,6 +45,9 @@ func (c *Config) Validate() error {
 	}
 	if _, ok := normalize.Find(c.Format); !ok {
 		errs = append(errs, fmt.Errorf("format: %q is none of %s", c.Format, strings.Join(normalize.Names(), ", ")))
+	}
+	if _, err := regexp.Compile(c.CapacityBlock); err != nil {
+		errs = append(errs, fmt.Errorf("capacity_block: %w", err))
 	}
 	if c.Settle < 0 {
 		errs = append(errs, errors.New("settle: must not be negative"))
@@ -145,7 +151,7 @@ func (c *connector) announce(ctx context.Context, objects []event.Object, newest
 	}
 	d := event.BillingDelivery{
 		Delivery: event.ID(c.source, key, "1"), Source: c.source, Format: c.cfg.Format, Objects: objects, Version: version,
-		Assume: event.Assumptions{Currency: c.cfg.Currency, Account: c.cfg.Account},
+		Assume: event.Assumptions{Currency: c.cfg.Currency, Account: c.cfg.Account, CapacityBlock: c.cfg.CapacityBlock},
 	}
 	e, err := event.New(event.TypeBillingDelivery, "idlewatt/"+c.source, d.Delivery, "1", newest, d)
 	if err != nil {
