@@ -3,6 +3,8 @@ package all
 
 import (
 	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/connectors/awsinventory"
+	"github.com/idlewatt/idlewatt/connectors/awsprices"
 	"github.com/idlewatt/idlewatt/connectors/crusoe"
 	"github.com/idlewatt/idlewatt/connectors/dcgm"
 	"github.com/idlewatt/idlewatt/connectors/eventfile"
@@ -17,6 +19,8 @@ import (
 func Factories() []connectors.Factory {
 	return []connectors.Factory{
 		files.Factory(),
+		awsinventory.Factory(),
+		awsprices.Factory(),
 		runpod.Factory(),
 		vast.Factory(),
 		crusoe.Factory(),

@@ -23,6 +23,8 @@ type Config struct {
 	OwnAccount bool `yaml:"own_account"`
 	// AllInstances tells of machines without a GPU too.
 	AllInstances bool `yaml:"all_instances"`
+	// Now is the clock; nil is the machine's.
+	Now func() time.Time `yaml:"-"`
 }
 
 // Account is one more account, by the role to take on in it.
@@ -73,7 +75,11 @@ func Factory() connectors.Factory {
 			if err != nil {
 				return nil, fmt.Errorf("building source %s: %w", source, err)
 			}
-			return &connector{source: source, cfg: *c, known: known, now: time.Now}, nil
+			built := &connector{source: source, cfg: *c, known: known, now: c.Now}
+			if built.now == nil {
+				built.now = time.Now
+			}
+			return built, nil
 		},
 	}
 }

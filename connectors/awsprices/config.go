@@ -28,6 +28,8 @@ type Config struct {
 	Spot bool `yaml:"spot"`
 	// History is how far the first pull looks back for spot prices; AWS keeps 90 days.
 	History time.Duration `yaml:"history"`
+	// Now is the clock; nil is the machine's.
+	Now func() time.Time `yaml:"-"`
 }
 
 // longest is how far back EC2 tells spot prices.
@@ -94,7 +96,11 @@ func Factory() connectors.Factory {
 			if err != nil {
 				return nil, fmt.Errorf("building source %s: %w", source, err)
 			}
-			return &connector{source: source, cfg: *c, types: types, now: time.Now}, nil
+			built := &connector{source: source, cfg: *c, types: types, now: c.Now}
+			if built.now == nil {
+				built.now = time.Now
+			}
+			return built, nil
 		},
 	}
 }
