@@ -132,7 +132,19 @@ func (c *connector) read(ctx context.Context, s *state, days []time.Time, now ti
 		hashes[day] = hash
 		covers, changed = append(covers, day), append(changed, rows...)
 	}
-	err := connectors.DeliverLines(ctx, emit, c.source, "vast-charges.csv", now, covers, func(w *lines.Writer) error {
+	if len(covers) == 0 {
+		return nil
+	}
+	// What is live of these days is not sure from here on until the cursor is saved.
+	maps.DeleteFunc(s.Charges.Days, func(d, _ string) bool { return hashes[d] != "" })
+	kept, err := s.cursor()
+	if err != nil {
+		return err
+	}
+	if err := connectors.Keep(ctx, emit, kept, ""); err != nil {
+		return err
+	}
+	err = connectors.DeliverLines(ctx, emit, c.source, "vast-charges.csv", now, covers, func(w *lines.Writer) error {
 		return b.write(changed, w)
 	})
 	if err != nil {

@@ -213,8 +213,13 @@ func TestRefusalsDoNotStopThePolls(t *testing.T) {
 		"another window": {"/api/v0/charges/", func(w http.ResponseWriter) {
 			_, _ = w.Write([]byte(`{"success":true,"total":1,"count":1,"results":[{"start":1788220800,"end":1788393600,"type":"instance","source":"instance-1","amount":9}]}`))
 		}, "a sum over other days is not counted", false},
-		"rows lost": {"/api/v0/charges/", func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"success":true,"total":3,"count":0,"results":[]}`)) }, "hold 0 rows and say that there are 3", false},
-		"no quota":  {"/api/v0/metrics/gpu/current/", func(w http.ResponseWriter) { w.WriteHeader(429); _, _ = w.Write([]byte(`{"error":"search_quota_exceeded","retry_after":31200}`)) }, "8h40m", false},
+		"rows lost": {"/api/v0/charges/", func(w http.ResponseWriter) {
+			_, _ = w.Write([]byte(`{"success":true,"total":3,"count":0,"results":[]}`))
+		}, "hold 0 rows and say that there are 3", false},
+		"no quota": {"/api/v0/metrics/gpu/current/", func(w http.ResponseWriter) {
+			w.WriteHeader(429)
+			_, _ = w.Write([]byte(`{"error":"search_quota_exceeded","retry_after":31200}`))
+		}, "8h40m", false},
 		"user_read": {"/api/v0/users/current/", func(w http.ResponseWriter) { w.WriteHeader(403) }, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
