@@ -109,12 +109,12 @@ func (r *Runs) begin(i event.Instance, at time.Time) event.Instance {
 		t := i.StartedAfter.UTC().Truncate(time.Millisecond)
 		i.StartedAfter = &t
 	}
+	if i.StartedAfter != nil && !i.StartedAfter.Before(i.SeenFrom) {
+		i.StartedAfter = nil
+	}
 	if !r.Seen.IsZero() && i.SeenFrom.Equal(at) && (i.StartedAfter == nil || i.StartedAfter.Before(r.Seen)) {
 		seen := r.Seen
 		i.StartedAfter = &seen
-	}
-	if i.StartedAfter != nil && !i.StartedAfter.Before(i.SeenFrom) {
-		i.StartedAfter = nil
 	}
 	return i
 }
@@ -127,6 +127,25 @@ func (r *Run) tell(at time.Time) Told {
 		version += "@" + at.Format(time.RFC3339Nano)
 	}
 	return Told{Instance: r.Instance, version: version, at: at}
+}
+
+// End ends a run at a moment that the provider says, and returns it to tell; ok is false if
+// there is no such run, or the last poll saw it later.
+func (r *Runs) End(kind, resource string, at time.Time) (told Told, ok bool) {
+	at = at.UTC().Truncate(time.Millisecond)
+	key := runKey(event.Instance{Kind: kind, ResourceID: resource})
+	was := r.Open[key]
+	if was == nil || at.Before(r.Seen) {
+		return told, false
+	}
+	delete(r.Open, key)
+	was.SeenTo, was.EndedBefore = &at, nil
+	return was.tell(at), true
+}
+
+// Tell says a run that no poll follows, or corrects one that is over.
+func Tell(i event.Instance, at time.Time) Told {
+	return Told{Instance: i, version: content(i), at: at}
 }
 
 func runKey(i event.Instance) string { return i.Kind + "/" + i.ResourceID }
