@@ -10,6 +10,7 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/eventfile"
 	"github.com/idlewatt/idlewatt/connectors/files"
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
+	"github.com/idlewatt/idlewatt/connectors/lambda"
 	"github.com/idlewatt/idlewatt/connectors/runpod"
 	"github.com/idlewatt/idlewatt/connectors/together"
 	"github.com/idlewatt/idlewatt/connectors/vast"
@@ -23,6 +24,7 @@ func Factories() []connectors.Factory {
 		awsprices.Factory(),
 		runpod.Factory(),
 		vast.Factory(),
+		lambda.Factory(),
 		crusoe.Factory(),
 		together.Factory(),
 		dcgm.Factory(),

@@ -25,6 +25,10 @@ func samples() map[string][]string {
 		},
 		"events":  {"../eventfile/testdata/jobs.jsonl"},
 		"invoice": {"../invoicefile/testdata/invoices.csv"},
+		"lambda": {
+			"../lambda/testdata/lambda_audit_events_page1.json", "../lambda/testdata/lambda_instances.json",
+			"../lambda/testdata/lambda_instance_types.json", "../lambda/testdata/lambda_file_systems.json",
+		},
 		"vast": {
 			"../vast/testdata/vast_v0_charges_table.json", "../vast/testdata/vast_v0_charges_tree.json",
 		},

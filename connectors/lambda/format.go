@@ -1,0 +1,260 @@
+package lambda
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/schema/event"
+)
+
+// maxFile bounds a file of answers.
+const maxFile = 256 << 20
+
+var (
+	ofTypes       = regexp.MustCompile(`"price_cents_per_hour"\s*:`)
+	ofFilesystems = regexp.MustCompile(`"mount_point"\s*:[^}]*"created"\s*:`)
+	ofAudit       = regexp.MustCompile(`"(resource_lrns|resource_owner_lrn)"\s*:`)
+	enveloped     = regexp.MustCompile(`^\s*\{\s*"(data|page_token)"\s*:`)
+)
+
+// sniff recognises answers of Lambda: an envelope, and a field that only it has.
+func sniff(head []byte) bool {
+	return enveloped.Match(head) && (ofTypes.Match(head) || ofFilesystems.Match(head) || ofAudit.Match(head))
+}
+
+// decode reads answers of one route, one after another in a file: all pages of /audit-events
+// (runs between a launch and an end), or /instances, /file-systems and /instance-types as they
+// were --at a moment. Such a list proves a moment and no time: a machine in it is told as a
+// run that begins and ends there, which names it and costs nothing.
+func decode(ctx context.Context, f connectors.File, emit connectors.Emitter) error {
+	raw, err := io.ReadAll(io.LimitReader(f.Body, maxFile+1))
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", f.Name, err)
+	}
+	if len(raw) > maxFile {
+		return fmt.Errorf("reading %s: more than %d MiB: divide it", f.Name, maxFile>>20)
+	}
+	in := &imported{file: f, lives: lives{}}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	for n := 1; ; n++ {
+		var doc struct {
+			Data  json.RawMessage `json:"data"`
+			Token string          `json:"page_token"`
+		}
+		err := d.Decode(&doc)
+		if errors.Is(err, io.EOF) && n > 1 {
+			break
+		}
+		if err == nil && doc.Data == nil {
+			err = errors.New("it has no data")
+		}
+		if err == nil {
+			in.more = doc.Token != ""
+			err = in.answer(doc.Data)
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s, answer %d: %w", f.Name, n, err)
+		}
+	}
+	if err := in.runs(ctx); err != nil {
+		return fmt.Errorf("reading %s: %w", f.Name, err)
+	}
+	if err := connectors.TellRuns(ctx, emit, f.Source, in.told); err != nil {
+		return err
+	}
+	for _, e := range in.events {
+		if err := emit.Event(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// imported is what a file holds.
+type imported struct {
+	file   connectors.File
+	lives  lives
+	more   bool // the last answer has another page
+	told   []connectors.Told
+	events []event.Event
+}
+
+func (in *imported) account() string {
+	if in.file.Account != "" {
+		return in.file.Account
+	}
+	return in.file.Source
+}
+
+// answer tells the routes apart by what their rows have.
+func (in *imported) answer(data json.RawMessage) error {
+	var rows []json.RawMessage
+	if err := json.Unmarshal(data, &rows); err != nil {
+		return in.types(data)
+	}
+	for n, raw := range rows {
+		var kind struct {
+			Type    json.RawMessage `json:"instance_type"`
+			Mount   *string         `json:"mount_point"`
+			Action  *string         `json:"action"`
+			Service *string         `json:"service_name"`
+		}
+		err := json.Unmarshal(raw, &kind)
+		switch {
+		case err != nil:
+			err = errors.New("is no JSON object as documented")
+		case kind.Action != nil || kind.Service != nil:
+			err = in.auditEvent(raw)
+		case kind.Type != nil:
+			err = in.machine(raw)
+		case kind.Mount != nil:
+			err = in.filesystem(raw)
+		default:
+			err = errors.New("is neither an instance nor a file system nor an audit event")
+		}
+		if err != nil {
+			return fmt.Errorf("data[%d]: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// at is the moment of a list, which does not say it itself.
+func (in *imported) at() (time.Time, error) {
+	if in.file.At.IsZero() {
+		return time.Time{}, errors.New("the answer carries no time: say with --at TIME when it was asked for")
+	}
+	return in.file.At.UTC().Truncate(time.Millisecond), nil
+}
+
+func (in *imported) auditEvent(raw []byte) error {
+	var e auditEvent
+	if err := object(raw, &e); err != nil {
+		return err
+	}
+	return in.lives.take(e, time.Unix(1<<40, 0)) // nobody watched: only what says so is a launch
+}
+
+func (in *imported) machine(raw []byte) error {
+	var i instance
+	if err := object(raw, &i); err != nil {
+		return err
+	}
+	if !i.billed() {
+		return nil
+	}
+	run, err := i.run(in.account())
+	if err != nil {
+		return err
+	}
+	return in.moment(run)
+}
+
+func (in *imported) filesystem(raw []byte) error {
+	var f filesystem
+	if err := object(raw, &f); err != nil {
+		return err
+	}
+	s, err := defaults().storage()
+	if err != nil {
+		return err
+	}
+	run, err := f.run(in.account(), s)
+	if err != nil {
+		return err
+	}
+	return in.moment(run)
+}
+
+// moment tells a run of which one instant is known.
+func (in *imported) moment(run event.Instance) error {
+	at, err := in.at()
+	if err != nil {
+		return err
+	}
+	run.SeenFrom, run.SeenTo = at, &at
+	if run.StartedAfter != nil && run.StartedAfter.After(at) {
+		run.StartedAfter = nil
+	}
+	in.told = append(in.told, connectors.Tell(run, at))
+	return nil
+}
+
+func (in *imported) types(data []byte) error {
+	var l typeList
+	if err := object(data, &l.Data); err != nil {
+		return err
+	}
+	for _, name := range l.names() {
+		at, err := in.at()
+		if err != nil {
+			return err
+		}
+		p, err := l.Data[name].Type.price(in.file.Source, name, at)
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			continue
+		}
+		e, err := event.New(event.TypeInventoryPrice, "idlewatt/"+in.file.Source, "list/"+name, at.Format(time.RFC3339), at, p)
+		if err != nil {
+			return err
+		}
+		in.events = append(in.events, e)
+	}
+	return nil
+}
+
+// runs makes runs of the audit log. One without both ends is put aside and said.
+func (in *imported) runs(ctx context.Context) error {
+	for _, id := range slices.Sorted(maps.Keys(in.lives)) {
+		x := in.lives[id]
+		if !x.Launched.IsZero() && x.Ended.After(x.Launched) {
+			in.told = append(in.told, connectors.Tell(x.unseen(id, in.account(), false), x.Ended))
+			continue
+		}
+		if x.Launched.IsZero() && x.Ended.IsZero() {
+			continue
+		}
+		reason := fmt.Errorf("%s: instance %s has no end in this file", in.file.Name, id)
+		if x.Launched.IsZero() {
+			reason = fmt.Errorf("%s: instance %s has no launch in this file", in.file.Name, id)
+		}
+		if in.more {
+			reason = fmt.Errorf("%w, whose last answer has a page_token: put all pages into one file, one after another", reason)
+		}
+		raw, err := json.Marshal(map[string]life{id: x})
+		if err != nil {
+			return err
+		}
+		if in.file.Bad != nil {
+			if err := in.file.Bad(ctx, raw, reason); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// object reads a part of an answer; what it cannot read is named without the part, which may
+// hold secrets.
+func object(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		var t *json.UnmarshalTypeError
+		if errors.As(err, &t) {
+			return fmt.Errorf("field %s is a %s", t.Field, t.Value)
+		}
+		return errors.New("is no JSON as documented")
+	}
+	return nil
+}
