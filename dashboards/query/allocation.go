@@ -67,7 +67,7 @@ func (q AllocationQuestion) SQL() (string, []any) {
 		values = "[" + strings.Join(columns, ", ") + "]"
 	}
 	return `SELECT toString(BillingCurrency) AS Currency, ` + values + ` AS Dims, toString(x_AllocationKind) AS Kind,
-    toString(sum(ifNull(a.EffectiveCost, 0))) AS Effective, toString(sum(a.BilledCost)) AS Billed,
+    toString(sum(ifNull(a.EffectiveCost, 0))) AS Effective, toString(sumIf(a.BilledCost, x_ChargeStatus != 'estimated')) AS Billed,
     toString(sumIf(ifNull(a.EffectiveCost, 0), x_ChargeStatus = 'estimated')) AS Estimated, toString(sum(x_GpuHours)) AS GpuHours
 FROM idlewatt.allocations AS a
 WHERE ` + inPeriod + `

@@ -13,12 +13,14 @@ import (
 // SourcesQuestion asks what a month's figures rest on.
 type SourcesQuestion struct{ Month Month }
 
-// SourceRow is what one source has delivered of a month, in one currency.
+// SourceRow is what one source has delivered of a month, in one currency. What it only tells
+// of running machines, and no bill has yet, is a row of its own.
 type SourceRow struct {
-	Source   string
-	Currency string
-	Rows     uint64
-	Billed   money.Decimal
+	Source    string
+	Currency  string
+	Estimated bool
+	Rows      uint64
+	Billed    money.Decimal
 	// Until is the end of the latest charge: how far the data reaches.
 	Until time.Time
 	// Without counts charges that state no effective cost.
@@ -27,12 +29,12 @@ type SourceRow struct {
 
 // SQL returns the statement. Charges for the whole period say nothing about how far it goes.
 func (q SourcesQuestion) SQL() (string, []any) {
-	return `SELECT toString(x_Source) AS Source, toString(BillingCurrency) AS Currency, count() AS Rows, toString(sum(c.BilledCost)) AS Billed,
+	return `SELECT toString(x_Source) AS Source, toString(BillingCurrency) AS Currency, x_ChargeStatus = 'estimated' AS Guess, count() AS Rows, toString(sum(c.BilledCost)) AS Billed,
     toDateTime64(max(if(dateDiff('hour', ChargePeriodStart, ChargePeriodEnd) < 648, ChargePeriodEnd, BillingPeriodStart)), 3, 'UTC') AS Until, countIf(isNull(c.EffectiveCost)) AS Without
 FROM idlewatt.charges AS c
 WHERE ` + inPeriod + `
-GROUP BY Source, Currency
-ORDER BY Source, Currency`, []any{q.Month.period()}
+GROUP BY Source, Currency, Guess
+ORDER BY Source, Currency, Guess`, []any{q.Month.period()}
 }
 
 // Sources answers the question.
@@ -40,9 +42,11 @@ func (d DB) Sources(ctx context.Context, q SourcesQuestion) ([]SourceRow, error)
 	sql, args := q.SQL()
 	return ask(ctx, d, "sources", sql, args, func(rows driver.Rows, r *SourceRow) error {
 		var billed string
-		if err := rows.Scan(&r.Source, &r.Currency, &r.Rows, &billed, &r.Until, &r.Without); err != nil {
+		var guess uint8
+		if err := rows.Scan(&r.Source, &r.Currency, &guess, &r.Rows, &billed, &r.Until, &r.Without); err != nil {
 			return err
 		}
+		r.Estimated = guess != 0
 		return amounts([]*string{&billed}, &r.Billed)
 	})
 }

@@ -21,7 +21,7 @@ type SummaryRow struct {
 	Kind      string
 	Allocated money.Decimal
 	Estimated money.Decimal
-	Billed    money.Decimal // of the whole account
+	Billed    money.Decimal // of the whole account, without what is only estimated
 	Charged   money.Decimal // effective cost of the whole account, from the bill
 }
 
@@ -32,7 +32,7 @@ func (q SummaryQuestion) SQL() (string, []any) {
 FROM
 (
     SELECT toString(BillingAccountId) AS Account, toString(BillingCurrency) AS Currency, ifNull(toString(any(c.InvoiceIssuerName)), '') AS Issuer,
-        sum(c.BilledCost) AS Billed, sum(ifNull(c.EffectiveCost, 0)) AS Charged
+        sumIf(c.BilledCost, x_ChargeStatus != 'estimated') AS Billed, sum(ifNull(c.EffectiveCost, 0)) AS Charged
     FROM idlewatt.charges AS c
     WHERE ` + inPeriod + ` GROUP BY Account, Currency
 ) AS b

@@ -134,22 +134,21 @@ func grid(lines []line) Grid {
 }
 
 func tiles(lines []line, g Grid, currency string) []Tile {
-	var billed money.Decimal
+	var billed, estimated money.Decimal
 	for _, l := range lines {
-		billed = billed.Add(l.billed)
+		billed, estimated = billed.Add(l.billed), estimated.Add(l.estimated)
 	}
 	idle := g.Columns[kindIndex("job_idle")].Add(g.Columns[kindIndex("unallocated_idle")])
 	used, unobserved := g.Columns[kindIndex("job_used")], g.Columns[kindIndex("unobserved")]
 	// Shares are of what GPU machines cost, so that credits never make idle look small or large.
 	gpu := total([]money.Decimal{used, idle, unobserved, g.Columns[kindIndex("unavailable")]})
 	share := func(d money.Decimal) string { return percent(d, gpu) + " of GPU cost" }
-	return []Tile{
-		{Name: "Effective cost", Value: money.Text(g.Total, currency)},
-		{Name: "Billed", Value: money.Text(billed, currency)},
-		{"Used", money.Text(used, currency), share(used)},
-		{"Idle", money.Text(idle, currency), share(idle)},
-		{"Unobserved", money.Text(unobserved, currency), share(unobserved)},
+	out := []Tile{{Name: "Effective cost", Value: money.Text(g.Total, currency)}, {Name: "Billed", Value: money.Text(billed, currency)}}
+	if !estimated.IsZero() {
+		out = append(out, Tile{"Estimated", money.Text(estimated, currency), "not billed yet, part of the effective cost"})
 	}
+	return append(out, Tile{"Used", money.Text(used, currency), share(used)}, Tile{"Idle", money.Text(idle, currency), share(idle)},
+		Tile{"Unobserved", money.Text(unobserved, currency), share(unobserved)})
 }
 
 func allocationTable(lines []line, g Grid, currency string, by []string) Table {

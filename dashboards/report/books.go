@@ -50,7 +50,8 @@ func kindIndex(name string) int {
 type Book struct {
 	Issuer, Account, Currency string
 	Billed, Effective         money.Decimal
-	// Amortised is what the effective cost holds of other periods, less what was paid for them.
+	// Amortised is what the effective cost holds of other periods, less what was paid for them,
+	// and without what is only estimated.
 	Amortised money.Decimal
 	Kinds     []money.Decimal // in the order of kinds()
 	Estimated money.Decimal
@@ -73,8 +74,12 @@ func (b Book) Line() string {
 	if len(parts) == 0 {
 		parts = []string{"nothing"}
 	}
-	return fmt.Sprintf("%s: billed %s + amortisation difference %s = effective %s %s = %s", b.name(), money.Text(billed, ""),
-		money.Text(effective.Sub(billed), ""), money.Text(effective, ""), b.Currency, strings.Join(parts, " + "))
+	estimated, open := b.Estimated.RoundBank(2), ""
+	if !b.Estimated.IsZero() {
+		open = " + estimated " + money.Text(estimated, "")
+	}
+	return fmt.Sprintf("%s: billed %s%s + amortisation difference %s = effective %s %s = %s", b.name(), money.Text(billed, ""), open,
+		money.Text(effective.Sub(billed).Sub(estimated), ""), money.Text(effective, ""), b.Currency, strings.Join(parts, " + "))
 }
 
 func (b Book) name() string { return strings.TrimSpace(b.Issuer + " " + b.Account) }
@@ -103,7 +108,7 @@ func books(month query.Month, rows []query.SummaryRow) ([]Book, error) {
 		if n := len(out); n == 0 || out[n-1].Account != r.Account || out[n-1].Currency != r.Currency {
 			out = append(out, Book{
 				Issuer: r.Issuer, Account: r.Account, Currency: r.Currency, Billed: r.Billed, Effective: r.Charged,
-				Amortised: r.Charged.Sub(r.Billed), Kinds: make([]money.Decimal, len(kinds())),
+				Kinds: make([]money.Decimal, len(kinds())),
 			})
 		}
 		b := &out[len(out)-1]
@@ -111,7 +116,8 @@ func books(month query.Month, rows []query.SummaryRow) ([]Book, error) {
 		b.Kinds[i], b.Estimated = b.Kinds[i].Add(r.Allocated), b.Estimated.Add(r.Estimated)
 	}
 	refused := &BooksError{Month: month}
-	for _, b := range out {
+	for i, b := range out {
+		out[i].Amortised = b.Effective.Sub(b.Billed).Sub(b.Estimated)
 		if d := b.Effective.Sub(total(b.Kinds)); !d.IsZero() {
 			refused.Open, refused.Differences = append(refused.Open, b), append(refused.Differences, d)
 		}

@@ -140,11 +140,15 @@ func (b *Builder) completeness(month query.Month, sources []query.SourceRow) str
 	end := month.Day().AddDate(0, 1, 0)
 	reach, names := map[string]time.Time{}, []string{}
 	for _, s := range sources {
-		if _, ok := reach[s.Source]; !ok {
-			names = append(names, s.Source)
+		name := s.Source
+		if s.Estimated {
+			name = "estimates of " + s.Source
 		}
-		if s.Until.After(reach[s.Source]) {
-			reach[s.Source] = s.Until
+		if _, ok := reach[name]; !ok {
+			names = append(names, name)
+		}
+		if s.Until.After(reach[name]) {
+			reach[name] = s.Until
 		}
 	}
 	var parts []string

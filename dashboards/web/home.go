@@ -14,6 +14,7 @@ import (
 
 const (
 	idleDays       = 7
+	runningFor     = 24 * time.Hour // what was not seen for longer is not said to run
 	idleShown      = 10
 	deliveriesShow = 10
 	hostsShown     = 10
@@ -29,6 +30,7 @@ type home struct {
 	Refused    string // the books do not close
 	Sections   []report.Section
 	IdleNow    report.Table
+	Running    []report.Table // none where there is no inventory
 	Waste      []report.Table
 	WasteOf    string // the month, where it is not the last seven days
 	Unmatched  report.Table
@@ -87,6 +89,9 @@ func (s *site) gather(ctx context.Context, month query.Month) (home, error) {
 		return h, err
 	}
 	h.IdleNow = s.builder.IdleNow(idle)
+	if h.Running, err = s.running(ctx, now); err != nil {
+		return h, err
+	}
 	from, to := now.AddDate(0, 0, -idleDays), now
 	if month != query.MonthOf(now, s.Zone) { // a past month shows its own waste
 		from, to = month.Bounds(s.Zone)
@@ -105,6 +110,23 @@ func (s *site) gather(ctx context.Context, month query.Month) (home, error) {
 	deliveries, err := s.DB.Deliveries(ctx, query.DeliveriesQuestion{Limit: deliveriesShow})
 	h.Deliveries = s.deliveries(deliveries)
 	return h, err
+}
+
+// running are the tables of what an inventory tells, each if it has rows.
+func (s *site) running(ctx context.Context, now time.Time) ([]report.Table, error) {
+	var out []report.Table
+	machines, err := s.DB.Running(ctx, query.RunningQuestion{SeenSince: now.Add(-runningFor)})
+	if err != nil {
+		return nil, err
+	}
+	if len(machines) > 0 {
+		out = append(out, s.builder.Running(machines))
+	}
+	wallets, err := s.DB.Wallets(ctx, query.WalletsQuestion{})
+	if len(wallets) > 0 {
+		out = append(out, s.builder.Wallets(wallets))
+	}
+	return out, err
 }
 
 // months links to the neighbours, never beyond the current month.

@@ -109,11 +109,14 @@ func TestHome(t *testing.T) {
 	for _, want := range []string{
 		"GPU spend <span class=\"period\">2026-05</span>", "200,908.85 USD", "662.74 EUR", "trn-07", "1,414.99", "lab-&lt;b&gt;1&lt;/b&gt;",
 		"refused", "is no amount", "charges &lt;may&gt;.json", "/reports/allocation?by=team%2Cproject&amp;format=csv&amp;month=2026-05", "(untagged)",
-		"resource without telemetry", "/?month=2026-04",
+		"resource without telemetry", "/?month=2026-04", "Running now", "finetune-&lt;7&gt;", "82.94", "no rate", "129.12", "2026-06-01 11:25",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not hold %q", want)
 		}
+	}
+	if strings.Contains(body, "forgotten") {
+		t.Error("what was seen weeks ago is said to run")
 	}
 	if strings.Contains(body, "/?month=2026-06") {
 		t.Error("the page links to a month to come")
@@ -133,7 +136,8 @@ func TestHomeOnEmptyStore(t *testing.T) {
 	t.Parallel()
 	s := serve(t, open(t))
 	resp, body := get(t, s, http.MethodGet, "/")
-	if resp.StatusCode != http.StatusOK || !strings.Contains(body, "Nothing was delivered yet") || !strings.Contains(body, "No charges in this month.") {
+	if resp.StatusCode != http.StatusOK || !strings.Contains(body, "Nothing was delivered yet") || !strings.Contains(body, "No charges in this month.") ||
+		strings.Contains(body, "Running now") {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}
 }

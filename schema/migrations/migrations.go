@@ -89,8 +89,9 @@ func Views(timeZone string) ([]string, error) {
 	return out, nil
 }
 
-// costColumns are the sums that every cost view has. The kinds add up to EffectiveCost.
-const costColumns = `    sum(a.BilledCost) AS BilledCost, sum(a.EffectiveCost) AS EffectiveCost,
+// costColumns are the sums that every cost view has. The kinds add up to EffectiveCost, of which
+// EstimatedCost is what no bill has yet; BilledCost is without that.
+const costColumns = `    sumIf(a.BilledCost, x_ChargeStatus != 'estimated') AS BilledCost, sum(a.EffectiveCost) AS EffectiveCost,
     sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind IN ('job_used', 'metered')) AS UsedCost,
     sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'job_idle') AS JobIdleCost,
     sumIf(ifNull(a.EffectiveCost, 0), x_AllocationKind = 'unallocated_idle') AS UnallocatedIdleCost,

@@ -67,7 +67,7 @@ SELECT assumeNotNull(any(InvoiceIssuerName)) AS InvoiceIssuerName, BillingAccoun
     sum(assumeNotNull(a.EffectiveCost)) AS AllocatedCost, toDecimal128(0, 18) AS Difference,
     if(isNull(InvoiceTotal), NULL, toNullable(toDecimal128(0, 18))) AS ExplainedDifference, InvoiceTotal - sum(a.BilledCost) AS UnexplainedDifference,
     if(isNull(InvoiceTotal), 'no_invoice', 'unexplained') AS Status, toDateTime64('2026-06-02 08:00:00', 3, 'UTC') AS CheckedAt
-FROM idlewatt.allocations AS a GROUP BY BillingAccountId, BillingPeriodStart, BillingCurrency
+FROM idlewatt.allocations AS a WHERE x_ChargeStatus != 'estimated' GROUP BY BillingAccountId, BillingPeriodStart, BillingCurrency
 ;;
 CREATE VIEW idlewatt.gpu_hour_rates AS
 SELECT toStartOfMonth(BillingPeriodStart) AS Month, ServiceProviderName, RegionId, x_GpuModel, x_PricingModel, BillingCurrency,
@@ -145,3 +145,27 @@ INSERT INTO idlewatt.deliveries VALUES
     ('2026-05-31 06:00:11', 'aws-payer', 'aws-cur2', '20260531T055900Z', 'live', '', 6702, ['cur2-00001.snappy.parquet'], 'd3'),
     ('2026-05-30 06:00:09', 'aws-payer', 'aws-cur2', '20260530T055900Z', 'refused', 'cur2.csv row 17, lineItem/UnblendedCost: "1,5" is no amount', 0, ['cur2.csv'], 'd2'),
     ('2026-05-24 03:10:00', 'vast', 'vast', '1', 'live', '', 69, ['charges <may>.json'], 'd1')
+;;
+CREATE TABLE idlewatt.running
+(
+    x_Source String, Provider String, Account String, RegionId String, ResourceId String, ResourceName String, ResourceType String, x_InstanceType String,
+    x_GpuModel String, x_GpuCount Nullable(Decimal(38, 18)), x_PricingModel String, RunStart DateTime64(3, 'UTC'), SeenUntil DateTime64(3, 'UTC'),
+    CostPerHour Nullable(Decimal(38, 18)), RateSource String, BillingCurrency String, CostSoFar Nullable(Decimal(38, 18))
+)
+ENGINE = MergeTree ORDER BY ResourceId
+;;
+INSERT INTO idlewatt.running VALUES
+    ('rp', 'runpod', '', 'US-KS-2', 'pod-a1', 'finetune-<7>', 'machine', 'H100', 'H100', 2, 'secure', '2026-05-30 18:00:00', '2026-05-31 09:25:00', 5.38, 'provider', 'USD', 82.94),
+    ('aws', 'aws', '210987654321', 'us-east-1', 'i-0abc', '', 'machine', 'p9.48xlarge', '', NULL, 'on_demand', '2026-05-31 07:00:00', '2026-05-31 09:25:00', NULL, '', '', NULL),
+    ('old', 'vast', '', '', '4711', 'forgotten', 'machine', '', 'RTX 4090', 1, 'marketplace', '2026-05-01 07:00:00', '2026-05-12 07:00:00', 0.4, 'provider', 'USD', 105.6)
+;;
+CREATE TABLE idlewatt.wallets
+(
+    x_Source String, Provider String, Account String, At DateTime64(3, 'UTC'), Balance Decimal(38, 18), BillingCurrency String,
+    SpendPerHour Nullable(Decimal(38, 18)), SpendSource String, SpendLimit Nullable(Decimal(38, 18)), ExpectedEnd Nullable(DateTime64(3, 'UTC'))
+)
+ENGINE = MergeTree ORDER BY x_Source
+;;
+INSERT INTO idlewatt.wallets VALUES
+    ('rp', 'runpod', '', '2026-05-31 09:25:00', 129.12, 'USD', 5.38, 'provider', 80, '2026-06-01 09:25:00'),
+    ('vast', 'vast', 'team-1', '2026-05-31 09:20:00', 12.5, 'USD', NULL, '', NULL, NULL)
