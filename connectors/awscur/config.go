@@ -3,12 +3,12 @@ package awscur
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/idlewatt/idlewatt/connectors/rest/awsapi"
 	"github.com/idlewatt/idlewatt/schema/normalize"
 )
 
@@ -30,28 +30,14 @@ type Config struct {
 	// Format is only needed where the manifest does not list the columns.
 	Format string `yaml:"format"`
 	// Since is the first billing month to fetch, YYYY-MM; empty fetches all there are.
-	Since  string `yaml:"since"`
-	Region string `yaml:"region"` // of the bucket; empty: as the AWS environment says, or us-east-1
-	// Profile is one of the AWS configuration files. Without it credentials come from where
-	// AWS tools look: environment, files, the machine's role.
-	Profile         string     `yaml:"profile"`
-	CredentialsFile string     `yaml:"credentials_file"` // in the form of ~/.aws/credentials
-	Role            RoleConfig `yaml:"role"`
-	// Endpoint and PathStyle are for other stores that speak S3.
-	Endpoint  string `yaml:"endpoint"`
-	PathStyle bool   `yaml:"path_style"`
+	Since string `yaml:"since"`
+	// Config says who asks AWS. Its region is the bucket's; its endpoint may be that of another
+	// store that speaks S3, often together with PathStyle.
+	awsapi.Config `yaml:",inline"`
+	PathStyle     bool `yaml:"path_style"`
 }
 
-// RoleConfig is a role to take on before anything is read.
-type RoleConfig struct {
-	ARN        string `yaml:"arn"`
-	ExternalID string `yaml:"external_id"`
-}
-
-var (
-	bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	roleARN    = regexp.MustCompile(`^arn:aws[a-z-]*:iam::\d{12}:role/.+$`)
-)
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
 // Validate reports everything that is wrong.
 func (c *Config) Validate() error {
@@ -80,20 +66,7 @@ func (c *Config) Validate() error {
 	if _, err := time.Parse("2006-01", c.Since); c.Since != "" && err != nil {
 		bad("since", "%q: want YYYY-MM", c.Since)
 	}
-	if c.Role.ARN != "" && !roleARN.MatchString(c.Role.ARN) {
-		bad("role.arn", "%q: want arn:aws:iam::ACCOUNT:role/NAME", c.Role.ARN)
-	}
-	if c.Role.ARN == "" && c.Role.ExternalID != "" {
-		bad("role.external_id", "needs role.arn")
-	}
-	if c.Endpoint != "" {
-		if u, err := url.Parse(c.Endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			bad("endpoint", "want a URL such as https://s3.example.org")
-		} else if u.User != nil {
-			bad("endpoint", "must not hold credentials: use credentials_file")
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Config.Validate())...)
 }
 
 // formats are the bill formats that AWS exports.

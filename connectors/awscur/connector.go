@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/connectors/rest/awsapi"
 )
 
 // Factory describes the connector.
@@ -90,30 +91,11 @@ func (c *connector) Pull(ctx context.Context, cur connectors.Cursor, emit connec
 	return cur, together(failed)
 }
 
-// together makes one error of those of several months: permanent only if all are, and tried
-// again when the first of them asks for it.
+// together makes one error of those of several months.
 func together(failed []monthError) error {
-	if len(failed) == 0 {
-		return nil
+	errs := make([]error, len(failed))
+	for i, m := range failed {
+		errs[i] = m
 	}
-	var errs []error
-	wait := time.Duration(-1)
-	permanent := true
-	for _, m := range failed {
-		// Texts only: one month's class is not that of all.
-		errs = append(errs, errors.New(m.Error()))
-		permanent = permanent && connectors.IsPermanent(m)
-		if after, ok := connectors.RetryAfter(m); ok && (wait < 0 || after < wait) {
-			wait = after
-		}
-	}
-	err := errors.Join(errs...)
-	switch {
-	case permanent:
-		return connectors.Permanent(err)
-	case wait >= 0:
-		return connectors.RetryAfterError{Err: err, After: wait}
-	default:
-		return err
-	}
+	return awsapi.Together(errs, true)
 }

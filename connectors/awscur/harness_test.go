@@ -21,6 +21,7 @@ import (
 
 	"github.com/idlewatt/idlewatt/connectors"
 	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/rest/awsapi"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -81,8 +82,8 @@ func list(files ...string) []byte {
 func source(t *testing.T, b *s3test.Bucket, change func(*Config)) *connector {
 	t.Helper()
 	cfg := &Config{
-		Bucket: bucket, Prefix: "exports", Export: "gpuorg-cur2", Kind: kindAuto, Region: "eu-west-1", CredentialsFile: s3test.Credentials(t),
-		Endpoint: b.URL, PathStyle: true,
+		Bucket: bucket, Prefix: "exports", Export: "gpuorg-cur2", Kind: kindAuto, PathStyle: true,
+		Config: awsapi.Config{Region: "eu-west-1", CredentialsFile: s3test.Credentials(t), Endpoint: b.URL},
 	}
 	if change != nil {
 		change(cfg)

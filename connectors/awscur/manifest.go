@@ -30,8 +30,9 @@ type manifest struct {
 
 // listing is a manifest that was read: the files of one delivery and their format.
 type listing struct {
-	keys   []string // sorted, each once
-	format string
+	keys    []string // sorted, each once
+	columns []string // under the names that files carry; none where the manifest does not say
+	format  string
 }
 
 // readManifest reads a manifest that lies in bucket. format overrides what the columns say.
@@ -58,7 +59,8 @@ func readManifest(text []byte, bucket, format string) (listing, error) {
 	slices.Sort(l.keys)
 	l.keys = slices.Compact(l.keys)
 	var err error
-	l.format, err = formatOf(m.header(), format)
+	l.columns = m.header()
+	l.format, err = formatOf(l.columns, format)
 	return l, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -236,8 +235,8 @@ func identity(files []file) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// fetch archives the files, one after the other. Two of the same bytes count once: lines have
-// ids, so that such files are without lines or listed under two names.
+// fetch archives the files, one after the other. Two of the same bytes are both delivered: the
+// store takes them if they have no rows, and refuses to count rows twice.
 func (s *session) fetch(ctx context.Context, f found, files []file, emit connectors.Emitter) ([]event.Object, error) {
 	var out []event.Object
 	for _, x := range files {
@@ -245,9 +244,7 @@ func (s *session) fetch(ctx context.Context, f found, files []file, emit connect
 		if err != nil {
 			return nil, s.ofMonth(ctx, f, err)
 		}
-		if !slices.ContainsFunc(out, func(have event.Object) bool { return have.SHA256 == o.SHA256 }) {
-			out = append(out, o)
-		}
+		out = append(out, o)
 	}
 	return out, nil
 }
