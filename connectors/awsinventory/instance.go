@@ -104,7 +104,9 @@ func pricing(i types.Instance) string {
 		return "dedicated_host" // paid with its host
 	case i.InstanceLifecycle == "":
 		return "on_demand"
-	default: // spot, capacity-block, scheduled, and what comes
+	case i.InstanceLifecycle == types.InstanceLifecycleTypeScheduled:
+		return "reserved"
+	default: // spot, capacity-block, and what comes
 		return strings.ReplaceAll(string(i.InstanceLifecycle), "-", "_")
 	}
 }

@@ -27,7 +27,7 @@ func TestListPriceOnlyWhereItHolds(t *testing.T) {
 		"dedicated":      {types.Instance{Placement: place("us-east-1a", "dedicated"), PlatformDetails: linux}, "", "on_demand"},
 		"dedicated host": {types.Instance{Placement: place("us-east-1a", "host"), PlatformDetails: linux}, "", "dedicated_host"},
 		"Outpost":        {types.Instance{Placement: place("us-east-1a", ""), PlatformDetails: linux, OutpostArn: aws.String("arn")}, "Linux", "outpost"},
-		"scheduled":      {types.Instance{Placement: place("us-east-1a", ""), PlatformDetails: linux, InstanceLifecycle: "scheduled"}, "Linux", "scheduled"},
+		"scheduled":      {types.Instance{Placement: place("us-east-1a", ""), PlatformDetails: linux, InstanceLifecycle: "scheduled"}, "Linux", "reserved"},
 		"capacity block": {types.Instance{Placement: place("us-east-1a", ""), PlatformDetails: linux, InstanceLifecycle: "capacity-block"}, "Linux", "capacity_block"},
 		"nowhere":        {types.Instance{PlatformDetails: linux}, "", "on_demand"},
 	} {
