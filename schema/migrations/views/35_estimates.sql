@@ -40,7 +40,7 @@ FROM
     INNER JOIN idlewatt_store.complete AS c ON c.Provider = e.Provider AND c.Account = e.Account AND c.Family = e.Family
     WHERE isNotNull(e.Cost) AND e.Stop <= c.Through
     UNION ALL
-    SELECT b.Provider, k.Account, toString(b.Family), b.Machine, b.Pricing, b.Money, toDate(b.Start), toDecimal128(0, 18), b.Paid,
+    SELECT b.Provider, k.Account, toString(b.Family), if(b.Machine != '', b.Machine, s.Machine), b.Pricing, b.Money, toDate(b.Start), toDecimal128(0, 18), b.Paid,
         toDecimal128(0, 18), ifNull(b.MachineHours, toDecimal128(0, 18))
     FROM idlewatt_store.billed_usage AS b
     INNER JOIN
@@ -50,8 +50,9 @@ FROM
         INNER JOIN idlewatt_store.complete AS c ON c.Provider = e.Provider AND c.Account = e.Account AND c.Family = e.Family
         WHERE isNotNull(e.Cost) GROUP BY Provider, Account, Family
     ) AS k ON k.Provider = b.Provider AND k.Family = b.Family
+    LEFT ANY JOIN (SELECT ResourceId AS Seen, any(toString(l.InstanceType)) AS Machine FROM idlewatt_store.live_estimates AS l GROUP BY Seen) AS s ON s.Seen = b.Resource
     WHERE (k.Account = '' OR has(b.Accounts, k.Account)) AND b.Stop > k.Since AND b.Stop <= k.Until AND dateDiff('second', b.Start, b.Stop) <= 90000
-        AND (b.Machine != '' OR b.Resource IN (SELECT ResourceId FROM idlewatt_store.live_estimates))
+        AND (b.Machine != '' OR s.Seen != '')
 )
 GROUP BY Provider, Account, Family, x_InstanceType, x_PricingModel, BillingCurrency, Day
 ;;
