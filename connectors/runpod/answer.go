@@ -159,6 +159,27 @@ type listing struct {
 	paged
 }
 
+// named reports whether every resource has its id.
+func (l *listing) named() bool {
+	ok := true
+	for _, x := range l.Pods {
+		ok = ok && x.ID != ""
+	}
+	for _, x := range l.Endpoints {
+		ok = ok && x.ID != ""
+	}
+	for _, x := range l.Volumes {
+		ok = ok && x.ID != ""
+	}
+	for _, x := range l.Clusters {
+		ok = ok && x.ID != ""
+	}
+	for _, x := range l.GPUs {
+		ok = ok && x.ID != ""
+	}
+	return ok
+}
+
 // paged is what tells of further pages, in answers that have them.
 type paged struct {
 	Pagination *struct {

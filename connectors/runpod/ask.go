@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/idlewatt/idlewatt/connectors/rest"
@@ -71,6 +72,9 @@ func (a *api) list(ctx context.Context, path string, query url.Values, into *lis
 		if !present(&l) {
 			return "", errors.New("the list is missing: the answer is not of the documented form")
 		}
+		if !l.named() {
+			return "", errors.New("an entry has no id")
+		}
 		into.Pods = append(into.Pods, l.Pods...)
 		into.Endpoints = append(into.Endpoints, l.Endpoints...)
 		into.Workers = append(into.Workers, l.Workers...)
@@ -115,7 +119,8 @@ func (a *api) look(ctx context.Context) (*sight, error) {
 		var l listing
 		err := a.list(ctx, "/serverless/"+url.PathEscape(e.ID)+"/workers", nil, &l, func(l *listing) bool { return l.Workers != nil })
 		var status *rest.StatusError
-		if err != nil && !(errors.As(err, &status) && status.Status == http.StatusNotFound) {
+		gone := errors.As(err, &status) && status.Status == http.StatusNotFound
+		if err != nil && !gone {
 			return nil, err
 		}
 		s.workers[e.ID] = l.Workers // none if the endpoint was deleted just now
@@ -166,7 +171,7 @@ func (a *api) statement(ctx context.Context, r *route, from, to time.Time) (*sta
 	switch {
 	case counts != len(s.rows):
 		err = fmt.Errorf("it has %d records and metadata.recordCount says %d", len(s.rows), counts)
-	case !s.from.Equal(from) || !s.to.Equal(to) || s.bucket != "hour":
+	case !s.from.Equal(from) || !s.to.Equal(to) || !strings.EqualFold(s.bucket, "hour"):
 		err = fmt.Errorf("it answers for %s by %s; asked was %s by hour", bucketText(s.from, s.to), s.bucket, bucketText(from, to))
 	default:
 		return s, evidence, s.unique()

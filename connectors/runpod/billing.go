@@ -45,17 +45,19 @@ func (c *connector) trailing(now time.Time) window {
 // behind is the first day before the window that has not been read to its end: after a pause
 // of the service, or since the configured first day.
 func (c *connector) behind(m *memory, w window) (time.Time, bool) {
-	first := m.Through
-	if first == "" {
-		first = c.cfg.Since
-	}
-	t, err := time.Parse(time.DateOnly, first)
+	t, err := time.Parse(time.DateOnly, m.Through)
 	return t, err == nil && t.Before(w.from)
 }
 
 // bill reads what is due: the window every BillingEvery, and before it stretches of days that
 // were never read to their end.
 func (c *connector) bill(ctx context.Context, m *memory, now time.Time, emit connectors.Emitter) error {
+	if first := c.cfg.Since; first != m.Since {
+		if first != "" && (m.Since == "" || first < m.Since) {
+			m.Through = first // an earlier day than before: all since then is read once more
+		}
+		m.Since = first
+	}
 	w := c.trailing(now)
 	from, more := c.behind(m, w)
 	for n := 0; more && n < fills; n++ {

@@ -177,10 +177,10 @@ func (c *connector) price(ctx context.Context, emit connectors.Emitter, gpu, pri
 // doctor says so.
 func (c *connector) wallet(ctx context.Context, now time.Time, emit connectors.Emitter) error {
 	w, err := c.api.balance(ctx)
-	if connectors.IsPermanent(err) {
-		return nil //nolint:nilerr // told by doctor; see above
-	}
 	if err != nil {
+		if connectors.IsPermanent(err) {
+			return nil
+		}
 		return err
 	}
 	p := event.Wallet{

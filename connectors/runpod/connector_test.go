@@ -175,6 +175,7 @@ func TestBrokenPollsEndNoRun(t *testing.T) {
 		{429, http.Header{"Retry-After": {"17"}}, `{"title":"Too Many Requests","status":429}`, "429"},
 		{200, nil, `{}`, "the list is missing"},
 		{200, nil, `{"pods":[{"id":"a"`, "unexpected EOF"},
+		{200, nil, `{"pods":[{"id":"","status":"RUNNING"}]}`, "no id"},
 		{200, nil, `{"pods":[],"pagination":{"nextCursor":"x","hasNextPage":true}}`, "came twice"},
 		{200, nil, `{"pods":[],"pagination":{"nextCursor":null,"hasNextPage":true}}`, "nextCursor is empty"},
 	} {
@@ -274,6 +275,30 @@ func TestWhatIsAskedFor(t *testing.T) {
 	}
 	if objects := told[event.BillingObject](s, event.TypeBillingObject); len(objects) < 6 || objects[0].Format != "runpod" {
 		t.Errorf("%d pages as evidence", len(objects))
+	}
+}
+
+// An earlier first day is heeded later, too; and a pause longer than the window is made up for.
+func TestEarlierDaysAreFetchedLater(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, at("2026-11-20 10:40"))
+	f.pods = []*fakePod{gpuPod("a", "a", "0.69", since("2026-10-30 08:00", "RUNNING"))}
+	s := newStore(t)
+	must(t, pull(t, source(t, f, nil), s))
+	if len(s.live) != 4 {
+		t.Errorf("%d days are covered, want three and today", len(s.live))
+	}
+	f.pass(9 * 24 * time.Hour)
+	must(t, pull(t, source(t, f, nil), s))
+	if len(s.live) != 13 {
+		t.Errorf("%d days are covered after the pause, want 13", len(s.live))
+	}
+	must(t, pull(t, source(t, f, func(c *Config) { c.Since = "2026-11-10" }), s))
+	if len(s.live) != 20 {
+		t.Errorf("%d days are covered, want 20", len(s.live))
+	}
+	if got := total(t, s.lines(), everything); !got.Equal(f.truth(at("2026-11-10 00:00"), at("2026-11-29 10:00"))) {
+		t.Errorf("%s was delivered", got)
 	}
 }
 

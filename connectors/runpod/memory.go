@@ -31,9 +31,10 @@ type memory struct {
 	GPUs   map[string]offer `json:"gpus,omitempty"`
 	Priced time.Time        `json:"priced,omitzero"`
 	// Billed is when the bill was last read. Through is the first day (YYYY-MM-DD) not yet
-	// read to its end; before it only Since of the configuration matters, once.
+	// read to its end; Since is the configuration's first day that was heeded.
 	Billed  time.Time `json:"billed,omitzero"`
 	Through string    `json:"through,omitempty"`
+	Since   string    `json:"since,omitempty"`
 	Sent    string    `json:"sent,omitempty"` // hash of the window's last lines: the same is not sent again
 }
 
