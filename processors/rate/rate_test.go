@@ -229,3 +229,22 @@ func TestInvoiceSettles(t *testing.T) {
 	w.want("SELECT toString(sum(BilledCost)) FROM idlewatt.charges WHERE InvoiceId = 'L-7'", "90.01")
 	w.want("SELECT toString(BilledCost) FROM idlewatt.charges WHERE ChargeCategory = 'Adjustment'", "-8.99")
 }
+
+// TestWallets: a balance ends when what is spent now has used it up, and is never a cost.
+func TestWallets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.runs(run{source: "rp", provider: "runpod", resource: "pod-1", rate: "2", from: at(7, 0, 0)}, run{source: "rp", provider: "runpod", resource: "pod-2", rate: "3", from: at(7, 0, 0), to: at(7, 1, 0)})
+	for _, row := range []string{
+		"('rp', 'runpod', '', '2026-10-07 01:00:00', 100, 'USD', NULL)", "('rp', 'runpod', '', '2026-10-07 02:00:00', 96, 'USD', NULL)",
+		"('told', 'vast', 'a', '2026-10-07 02:00:00', 10, 'USD', 4)", "('told', 'vast', 'a', '2026-10-07 03:00:00', 5, 'USD', 0.5)",
+		"('empty', 'vast', '', '2026-10-07 03:00:00', -1, 'USD', 1)", "('idle', 'vast', '', '2026-10-07 03:00:00', 7, 'USD', 0)",
+		"('rich', 'vast', '', '2026-10-07 03:00:00', 90000000000000000000, 'USD', 0.000000000000000001)",
+	} {
+		must(t, w.db.Exec(w.ctx, "INSERT INTO idlewatt_store.wallets (Source, Provider, Account, At, Balance, Currency, SpendPerHour) VALUES "+row))
+	}
+	w.want("SELECT concat(x_Source, ' ', toString(Balance), ' ', ifNull(toString(SpendPerHour), '-'), ' ', SpendSource, ' ', ifNull(toString(ExpectedEnd), '-')) FROM idlewatt.wallets ORDER BY 1",
+		"empty -1 1 provider 2026-10-07 03:00:00.000", "idle 7 0 provider -", "rich 90000000000000000000 0.000000000000000001 provider -",
+		"rp 96 2 running 2026-10-09 02:00:00.000", "told 5 0.5 provider 2026-10-07 13:00:00.000")
+	w.want("SELECT toString(count()) FROM idlewatt.charges", "0")
+}
