@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,11 +70,12 @@ func TestPollsGiveTheSameTasks(t *testing.T) {
 		c.now = func() time.Time { return at(now) }
 		var cur connectors.Cursor
 		var all []event.Event
-		for i, pause := range append(rapid.SliceOfN(rapid.IntRange(1, 12), 1, 12).Draw(t, "pauses"), 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12) {
+		pauses := rapid.SliceOfN(rapid.IntRange(1, 12), 1, 12).Draw(t, "pauses")
+		for i, pause := range append(pauses, slices.Repeat([]int{12}, 14)...) {
 			now += pause
 			stub.pods = nil
 			k := taker{}
-			if i < 12 && rapid.Bool().Draw(t, "crash") {
+			if i < len(pauses)+11 && rapid.Bool().Draw(t, "crash") {
 				k.refuse = rapid.IntRange(1, 5).Draw(t, "after")
 			}
 			for _, l := range lives {
@@ -94,7 +96,7 @@ func TestPollsGiveTheSameTasks(t *testing.T) {
 			}
 			for _, l := range lives {
 				switch {
-				case now < l.end && told["uid-"+l.name]:
+				case now < l.end && told["uid-"+l.name] && len(k.kept) == 2: // pods were listed
 					before[l.name] = now
 				case now >= l.end && after[l.name] == 0 && err == nil:
 					after[l.name] = now
