@@ -66,6 +66,8 @@ type Factory struct {
 // Decode and Lines is set.
 type Format struct {
 	Name string // as in --format
+	// Private files may hold secrets beside their facts: their bytes are not archived.
+	Private bool
 	// Sniff tells from the first bytes of a file (up to 64 KiB) whether it is this format.
 	Sniff func(head []byte) bool
 	// Decode emits the file's facts. A bad part is an error that names file, row and column,
@@ -110,6 +112,16 @@ type File struct {
 	// Bad takes a part of the file that was refused while the rest stands: the raw bytes and
 	// why. It goes to the dead letters.
 	Bad func(ctx context.Context, raw []byte, reason error) error
+	// LeftOut takes one line on a part that has no place here and is no fault, such as a
+	// payment among charges; it may be nil.
+	LeftOut func(line string)
+}
+
+// Leave says that a part of the file is left out.
+func (f File) Leave(line string) {
+	if f.LeftOut != nil {
+		f.LeftOut(line)
+	}
 }
 
 // PermanentError marks an error that trying again does not mend.

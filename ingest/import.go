@@ -114,6 +114,8 @@ type Decoded struct {
 	Events int
 	Bad    int
 	First  error // the first refused part
+	// LeftOut are lines on parts that have no place here, which is no fault.
+	LeftOut []string
 }
 
 // Decode publishes the facts of files that a connector reads. Parts that are refused go to
@@ -129,21 +131,21 @@ func (p Publisher) Decode(ctx context.Context, x connectors.Format, source strin
 }
 
 func (p Publisher) decodeFile(ctx context.Context, x connectors.Format, source string, at time.Time, path string, d *Decoded) error {
-	o, err := p.PutFile(ctx, filepath.Base(path), path)
+	from := path
+	if !x.Private {
+		o, err := p.PutFile(ctx, filepath.Base(path), path)
+		if err != nil {
+			return err
+		}
+		from = archive.Path(p.Archive.Root, o.SHA256)
+	}
+	f, body, err := open(from)
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(archive.Path(p.Archive.Root, o.SHA256))
-	if err != nil {
-		return fmt.Errorf("opening archived %s: %w", path, err)
-	}
 	defer f.Close() //nolint:errcheck // read only
-	body, err := normalize.Decompress(f, o.Compression)
-	if err != nil {
-		return fmt.Errorf("decompressing %s: %w", path, err)
-	}
 	return x.Decode(ctx, connectors.File{
-		Name: path, Source: source, At: at, Now: p.Now(), Body: body,
+		Name: path, Source: source, At: at, Now: p.Now(), Body: body, LeftOut: func(line string) { d.LeftOut = append(d.LeftOut, line) },
 		Bad: func(ctx context.Context, raw []byte, reason error) error {
 			if d.Bad++; d.First == nil {
 				d.First = reason

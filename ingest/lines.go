@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -16,8 +17,9 @@ import (
 // Lines turns saved answers of a provider's API into the delivery of charge lines that they
 // make. The answers themselves are not archived: by hand they may hold secrets that a
 // connector would have left out.
-func (p Publisher) Lines(ctx context.Context, x connectors.Format, d Delivery, account string, paths []string) (Delivery, error) {
-	files, done, err := p.openAll(d.Source, account, paths)
+// leftOut is told what of them is no charge.
+func (p Publisher) Lines(ctx context.Context, x connectors.Format, d Delivery, account string, paths []string, leftOut func(line string)) (Delivery, error) {
+	files, done, err := p.openAll(connectors.File{Source: d.Source, Account: account, Now: p.Now(), LeftOut: leftOut}, paths)
 	defer done()
 	if err != nil {
 		return d, err
@@ -47,7 +49,8 @@ func (p Publisher) Lines(ctx context.Context, x connectors.Format, d Delivery, a
 	return d, nil
 }
 
-func (p Publisher) openAll(source, account string, paths []string) ([]connectors.File, func(), error) {
+// openAll opens files that are alike but for their names and bodies.
+func (p Publisher) openAll(like connectors.File, paths []string) ([]connectors.File, func(), error) {
 	var opened []*os.File
 	done := func() {
 		for _, f := range opened {
@@ -56,18 +59,28 @@ func (p Publisher) openAll(source, account string, paths []string) ([]connectors
 	}
 	var files []connectors.File
 	for _, path := range paths {
-		f, err := os.Open(path)
+		f, body, err := open(path)
 		if err != nil {
-			return nil, done, fmt.Errorf("opening %s: %w", path, err)
+			return nil, done, err
 		}
 		opened = append(opened, f)
-		head := make([]byte, 4)
-		n, _ := f.ReadAt(head, 0) //nolint:errcheck // a short file has no magic number
-		body, err := normalize.Decompress(f, compression(head[:n]))
-		if err != nil {
-			return nil, done, fmt.Errorf("decompressing %s: %w", path, err)
-		}
-		files = append(files, connectors.File{Name: filepath.Base(path), Source: source, Account: account, Now: p.Now(), Body: body})
+		like.Name, like.Body = filepath.Base(path), body
+		files = append(files, like)
 	}
 	return files, done, nil
+}
+
+// open opens a file and what it is compressed with.
+func open(path string) (*os.File, io.Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	head := make([]byte, 4)
+	n, _ := f.ReadAt(head, 0) //nolint:errcheck // a short file has no magic number
+	body, err := normalize.Decompress(f, compression(head[:n]))
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("decompressing %s: %w", path, err), f.Close())
+	}
+	return f, body, nil
 }

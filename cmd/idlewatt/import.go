@@ -112,6 +112,9 @@ func (a *app) importEvents(c *importCmd, format string, at time.Time, paths []st
 	if err := a.settle(); err != nil {
 		return err
 	}
+	for _, line := range d.LeftOut {
+		a.leftOut(line)
+	}
 	fmt.Fprintf(a.out, "%s: %d events taken", format, d.Events)
 	if d.Bad > 0 {
 		fmt.Fprintf(a.out, ", %d refused (see `idlewatt dead list`)\n", d.Bad)
@@ -120,6 +123,9 @@ func (a *app) importEvents(c *importCmd, format string, at time.Time, paths []st
 	fmt.Fprintln(a.out)
 	return nil
 }
+
+// leftOut says what of an import has no place in it.
+func (a *app) leftOut(line string) { fmt.Fprintf(a.errOut, "left out: %s\n", line) }
 
 func (a *app) importBill(c *importCmd, assume event.Assumptions, paths []string) error {
 	objects, err := a.publisher().ArchiveAll(a.ctx, paths)
@@ -137,7 +143,7 @@ func (a *app) importLines(c *importCmd, x connectors.Format, paths []string) err
 	if account == "" {
 		account = c.Source
 	}
-	d, err := a.publisher().Lines(a.ctx, x, c.delivery(a.now()), account, paths)
+	d, err := a.publisher().Lines(a.ctx, x, c.delivery(a.now()), account, paths, a.leftOut)
 	if err != nil {
 		return a.refuseFiles(c, err)
 	}

@@ -32,7 +32,7 @@ func factory(now func() time.Time, client *http.Client) connectors.Factory {
 			return newConnector(source, *c, now, client)
 		},
 		Every:   time.Minute,
-		Formats: []connectors.Format{{Name: "lambda", Sniff: sniff, Decode: decode}},
+		Formats: []connectors.Format{{Name: "lambda", Private: true, Sniff: sniff, Decode: decode}},
 	}
 }
 

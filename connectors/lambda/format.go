@@ -65,9 +65,7 @@ func decode(ctx context.Context, f connectors.File, emit connectors.Emitter) err
 			return fmt.Errorf("reading %s, answer %d: %w", f.Name, n, err)
 		}
 	}
-	if err := in.runs(ctx); err != nil {
-		return fmt.Errorf("reading %s: %w", f.Name, err)
-	}
+	in.runs()
 	if err := connectors.TellRuns(ctx, emit, f.Source, in.told); err != nil {
 		return err
 	}
@@ -215,35 +213,28 @@ func (in *imported) types(data []byte) error {
 	return nil
 }
 
-// runs makes runs of the audit log. One without both ends is put aside and said.
-func (in *imported) runs(ctx context.Context) error {
+// runs makes runs of the audit log. An instance without both ends, such as one that runs on,
+// is left out and said.
+func (in *imported) runs() {
 	for _, id := range slices.Sorted(maps.Keys(in.lives)) {
 		x := in.lives[id]
-		if !x.Launched.IsZero() && x.Ended.After(x.Launched) {
+		switch {
+		case !x.Launched.IsZero() && x.Ended.After(x.Launched):
 			in.told = append(in.told, connectors.Tell(x.unseen(id, in.account(), false), x.Ended))
-			continue
-		}
-		if x.Launched.IsZero() && x.Ended.IsZero() {
-			continue
-		}
-		reason := fmt.Errorf("%s: instance %s has no end in this file", in.file.Name, id)
-		if x.Launched.IsZero() {
-			reason = fmt.Errorf("%s: instance %s has no launch in this file", in.file.Name, id)
-		}
-		if in.more {
-			reason = fmt.Errorf("%w, whose last answer has a page_token: put all pages into one file, one after another", reason)
-		}
-		raw, err := json.Marshal(map[string]life{id: x})
-		if err != nil {
-			return err
-		}
-		if in.file.Bad != nil {
-			if err := in.file.Bad(ctx, raw, reason); err != nil {
-				return err
-			}
+		case !x.Launched.IsZero():
+			in.leave(id, "end")
+		case !x.Ended.IsZero():
+			in.leave(id, "launch")
 		}
 	}
-	return nil
+}
+
+func (in *imported) leave(id, what string) {
+	line := fmt.Sprintf("%s: instance %s has no %s in this file", in.file.Name, id, what)
+	if in.more {
+		line += ", whose last answer has a page_token: put all pages into one file, one after another"
+	}
+	in.file.Leave(line)
 }
 
 // object reads a part of an answer; what it cannot read is named without the part, which may

@@ -2,7 +2,6 @@ package lambda
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,20 +13,14 @@ import (
 )
 
 // decoded reads a file as `import --format lambda --at` does.
-func decoded(t testing.TB, body []byte, at time.Time) (k *sink, bad []string, err error) {
+func decoded(t testing.TB, body []byte, at time.Time) (k *sink, leftOut []string, err error) {
 	t.Helper()
 	k = &sink{}
 	err = decode(t.Context(), connectors.File{
 		Name: "file", Source: "src", Account: "acc", At: at, Body: bytes.NewReader(body),
-		Bad: func(_ context.Context, raw []byte, reason error) error {
-			if len(raw) == 0 {
-				t.Error("nothing is put aside")
-			}
-			bad = append(bad, reason.Error())
-			return nil
-		},
+		LeftOut: func(line string) { leftOut = append(leftOut, line) },
 	}, k)
-	return k, bad, err
+	return k, leftOut, err
 }
 
 var moment = time.Date(2026, 9, 2, 8, 0, 0, 0, time.UTC)
@@ -45,7 +38,7 @@ func TestAuditLogByHand(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(bad) != "[file: instance 5d1f0c8be27a4f63a9d41b7c6e20f358 has no end in this file]" {
-		t.Errorf("put aside: %v", bad)
+		t.Errorf("left out: %v", bad)
 	}
 	if _, bad, err := decoded(t, bytes.Replace(two, []byte("null\n"), []byte(`"more"`+"\n"), 1), time.Time{}); err != nil || len(bad) != 1 || !strings.Contains(bad[0], "put all pages into one file") {
 		t.Errorf("a page that is not the last: %v, %v", bad, err)
@@ -143,7 +136,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, b := range bad {
 			if !strings.Contains(b, "file: instance") {
-				t.Errorf("put aside without a reason: %q", b)
+				t.Errorf("left out without a reason: %q", b)
 			}
 		}
 		for _, r := range k.runs(t) {

@@ -39,7 +39,7 @@ func decodeLines(ctx context.Context, files []connectors.File, w *lines.Writer) 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := in.file(ctx, f, n); err != nil {
+		if err := in.file(f, n); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +69,7 @@ type reading struct {
 	ended     bool
 }
 
-func (in *reading) file(ctx context.Context, f connectors.File, n int) error {
+func (in *reading) file(f connectors.File, n int) error {
 	raw, err := io.ReadAll(io.LimitReader(f.Body, maxFile+1))
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", f.Name, err)
@@ -92,10 +92,8 @@ func (in *reading) file(ctx context.Context, f connectors.File, n int) error {
 	if err != nil {
 		return fmt.Errorf("reading %w", err)
 	}
-	if len(paid) > 0 && f.Bad != nil {
-		if err := f.Bad(ctx, masked(raw), fmt.Errorf("%s: %s", f.Name, paidText(paid))); err != nil {
-			return err
-		}
+	if len(paid) > 0 {
+		f.Leave(f.Name + ": " + paidText(paid))
 	}
 	if len(charges) > 0 || len(paid) == 0 {
 		in.page(p, f.Name)
@@ -119,7 +117,7 @@ func (in *reading) page(p page, name string) {
 // complete refuses an answer without all of its pages: its sum would be too small.
 func (in *reading) complete() error {
 	if len(in.pages) == 0 {
-		return errors.New("the files hold no charges, only contracts or payments: give the pages of /api/v0/charges/")
+		return errors.New("the files hold no charges, only contracts or payments, which are no costs: give the pages of /api/v0/charges/")
 	}
 	name := in.pages[len(in.pages)-1]
 	switch {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -148,10 +147,5 @@ func paidText(paid []row) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s %s USD", short(t), text))
 	}
-	return fmt.Sprintf("%d payments, which are no costs and were left out: %s", len(paid), strings.Join(parts, ", "))
+	return fmt.Sprintf("%d payments, which are no costs: %s", len(paid), strings.Join(parts, ", "))
 }
-
-var mail = regexp.MustCompile(`[^\s"@<>]+@[^\s"@<>]+`)
-
-// masked hides e-mail addresses: the source of a transfer may be one.
-func masked(raw []byte) []byte { return mail.ReplaceAll(raw, []byte("[e-mail]")) }
