@@ -54,6 +54,7 @@ func awsColumns() []Column {
 	})
 	cols = with(cols, "bill_payer_account_id", assumable("--account"))
 	cols = with(cols, "line_item_currency_code", assumable("--currency"))
+	cols = with(cols, "line_item_usage_account_id", alias("line_item_usage_account_id"))
 	cols = with(cols, capacityBlock, assumable("--capacity-block"))
 	return cols
 }
