@@ -137,6 +137,7 @@ func Factory() connectors.Factory {
 			}
 			return newConnector(source, *c)
 		},
-		Formats: []connectors.Format{{Name: "runpod", Sniff: sniff, Lines: fileLines}},
+		// Lists of pods and endpoints hold their `env`.
+		Formats: []connectors.Format{{Name: "runpod", Private: true, Sniff: sniff, Lines: fileLines}},
 	}
 }

@@ -138,6 +138,9 @@ func TestSamplesAddUpExactly(t *testing.T) {
 			t.Errorf("%q adds up to %s, want %s", what, got, want)
 		}
 	}
+	if !Factory().Formats[0].Private {
+		t.Error("files with a pod's environment would be archived")
+	}
 	if strings.Contains(text, "PROJECT") || strings.Contains(text, "env") {
 		t.Error("a pod's environment is in the lines")
 	}
