@@ -28,6 +28,7 @@ type config struct {
 	Hosts      map[string]string `yaml:"hosts"`
 	Alerts     *alert.Config     `yaml:"alerts"`
 	HTTP       httpConfig        `yaml:"http"`
+	Write      writeConfig       `yaml:"remote_write"`
 	NATS       externalConfig    `yaml:"nats"`
 	ClickHouse externalConfig    `yaml:"clickhouse"`
 }

@@ -17,6 +17,7 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	lastGood *prometheus.GaugeVec
 	messages *prometheus.GaugeVec
+	write    writeMetrics
 	now      func() time.Time
 }
 
@@ -33,6 +34,7 @@ func newMetrics(now func() time.Time) *metrics {
 			Help: "Events on a stream; those on DEAD were refused."}, []string{"stream"}),
 	}
 	m.reg.MustRegister(m.pulls, m.duration, m.lastGood, m.messages)
+	m.write = newWriteMetrics(m.reg)
 	return m
 }
 

@@ -68,6 +68,7 @@ func (e *env) serve(l *loaded, ready func(a *app, url string) error) (err error)
 	g.Go(func() error {
 		return ingest.Puller{Publisher: a.publisher(), Log: a.log, Observe: a.metrics.pulled}.Run(ctx, l.sources)
 	})
+	g.Go(func() error { return a.writes(l.Write).Run(ctx) })
 	if ev != nil {
 		g.Go(func() error { return ev.Run(ctx) })
 	}
@@ -98,7 +99,7 @@ func (e *env) own(l *loaded) (*app, error) {
 	return e.open(local.Options{NATSURL: l.NATS.url(), ClickHouseURL: l.ClickHouse.url()})
 }
 
-// door opens the HTTP port: page, pushed events, metrics, health.
+// door opens the HTTP port: page, pushed events, remote write, metrics, health.
 func (a *app) door(l *loaded) (*http.Server, net.Listener, string, error) {
 	listen := l.HTTP.Listen
 	if listen == "" {
@@ -129,6 +130,7 @@ func (a *app) door(l *loaded) (*http.Server, net.Listener, string, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
 	mux.Handle("/v1/events", ingest.Door{Publisher: a.publisher(), Token: token, Check: eventfile.Check})
+	mux.Handle("/v1/write", ingest.WriteDoor{Publisher: a.publisher(), Token: token, Observe: a.metrics.write.taken})
 	mux.Handle("GET /metrics", a.metrics.handler(a))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", a.ready)

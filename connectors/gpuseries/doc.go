@@ -3,7 +3,7 @@
 //
 // Here live the tolerant reader of the text, the table of metric names with their units by
 // exporter generation, what is not believed (blanks, strays, contradictions between
-// replicas), who holds a device, and how series that came in pieces are put together again.
-// It is shared by the connectors that get such series; none of them lives here. Whether a GPU
-// is idle is not decided here: one scrape never proves it; see processors/utilize.
+// replicas), and who holds a device. It is shared by the connectors that get such series;
+// none of them lives here. Whether a GPU is idle is not decided here: one scrape never proves
+// it; see processors/utilize.
 package gpuseries

@@ -17,11 +17,11 @@ const maxPayload = bus.MaxMessage - 8*1024
 // Send publishes what was found, in messages of allowed size.
 func Send(ctx context.Context, source string, found []event.GPUSamples, emit connectors.Emitter) error {
 	for _, whole := range found {
-		for _, part := range split(whole) {
-			e, err := newEvent(source, part)
-			if err != nil {
-				return err
-			}
+		events, err := Events(source, "", whole)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
 			if err := emit.Event(ctx, e); err != nil {
 				return err
 			}
@@ -30,13 +30,28 @@ func Send(ctx context.Context, source string, found []event.GPUSamples, emit con
 	return nil
 }
 
+// Events are the messages of one scrape. A version tells apart what was said of one target
+// and time at first from what was said when more of it was known.
+func Events(source, version string, whole event.GPUSamples) ([]event.Event, error) {
+	parts := split(whole)
+	out := make([]event.Event, 0, len(parts))
+	for _, part := range parts {
+		e, err := newEvent(source, version, part)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
 // newEvent names a scrape by target and sample time, so that a retry has the same id.
-func newEvent(source string, s event.GPUSamples) (event.Event, error) {
+func newEvent(source, version string, s event.GPUSamples) (event.Event, error) {
 	key := s.Target + "@" + s.At.UTC().Format(time.RFC3339Nano)
 	if s.Parts > 1 {
 		key += fmt.Sprintf("#%d/%d", s.Part, s.Parts)
 	}
-	return event.New(event.TypeGPUSamples, source, key, "", s.At, s)
+	return event.New(event.TypeGPUSamples, source, key, version, s.At, s)
 }
 
 // split divides a scrape that is too large for one message by its GPUs. Counts of the body

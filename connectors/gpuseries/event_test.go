@@ -22,7 +22,7 @@ func TestLargeScrapeIsSplit(t *testing.T) {
 	}
 	ids, uuids, lines := map[string]bool{}, []string{}, 0
 	for _, p := range split(s) {
-		e, err := newEvent("gpus", p)
+		e, err := newEvent("gpus", "", p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,8 +38,8 @@ func TestLargeScrapeIsSplit(t *testing.T) {
 	if len(ids) < 2 || len(uuids) != 3000 || uuids[2999] != "GPU-2999" || lines != 7 {
 		t.Errorf("%d ids, %d GPUs, %d lines", len(ids), len(uuids), lines)
 	}
-	a, _ := newEvent("gpus", s)
-	b, _ := newEvent("gpus", s)
+	a, _ := newEvent("gpus", "", s)
+	b, _ := newEvent("gpus", "", s)
 	if a.ID != b.ID {
 		t.Error("a retry has another id")
 	}

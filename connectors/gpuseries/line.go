@@ -42,6 +42,8 @@ type labels struct {
 	exPod, exNamespace, exContainer, exPodID string
 
 	hpcJob, vgpu, job, endpoint string
+	origin                      string // which Prometheus, where several send
+	node                        string // by a label that the configuration names
 	oldDriver, newDriver        bool
 	kept                        map[string]string
 }
@@ -259,6 +261,9 @@ func (l *labels) set(p pair, allow map[string]bool) error {
 		l.oldDriver = p.value != ""
 	case "DCGM_FI_SYSTEM_DRIVER_VERSION":
 		l.newDriver = p.value != ""
+	case "cluster", "prometheus", "prometheus_replica", "replica", "__replica__":
+		l.origin += p.name + "\x00" + p.value + "\x00"
+		fallthrough // it may be one to keep
 	default:
 		name := strings.TrimPrefix(p.name, "exported_")
 		if p.value == "" || !allow[name] || !printable(p.value) || len(l.kept) == maxKept {

@@ -77,6 +77,20 @@ func lookup(name string) (field, bool) {
 	return field{}, false
 }
 
+// Wanted reports whether a metric of that name says something that is used. unknown tells of
+// an exporter's name that the table does not have: its unit is not known either.
+func Wanted(name string) (wanted, unknown bool) {
+	f, known := lookup(name)
+	exporters := strings.HasPrefix(name, "DCGM_FI_") || strings.HasPrefix(name, "dcgm_")
+	return f.quantity != other, exporters && !known
+}
+
+// Pattern is a regular expression, anchored by Prometheus, that matches every wanted name.
+const Pattern = "DCGM_FI_(DEV_(GPU_UTIL(_RATIO)?|POWER_USAGE|BOARD_POWER_WATTS|TOTAL_ENERGY_CONSUMPTION|GPU_ENERGY_JOULES_TOTAL|" +
+	"XID_ERRORS|FB_(USED|FREE|RESERVED)(_BYTES)?|FB_TOTAL|FB_CAPACITY_BYTES|FB_USED_PERCENT|FB_USED_RATIO)|" +
+	"PROF_(GR_ENGINE|SM|PIPE_TENSOR|DRAM)_ACTIVE|PROF_(GR_ENGINE|SM|TENSOR|DRAM)_UTIL_RATIO)|" +
+	"dcgm_(gpu_utilization|power_usage|total_energy_consumption|fb_used|fb_free|xid_errors)"
+
 func fiField(name string) (field, bool) {
 	switch name {
 	case "DEV_GPU_UTIL":

@@ -74,6 +74,11 @@ func ReadLines(text []byte, o Options) ([]event.GPUSamples, []BadLine) {
 	}
 	b := parseBody(string(text), o.Labels)
 	b.complete = b.complete && !o.Cut
+	return b.events(o), b.bad
+}
+
+// events states what a body says; without any series of a GPU it is one event with OK false.
+func (b *body) events(o Options) []event.GPUSamples {
 	groups := b.split()
 	if len(groups) == 0 {
 		e := o.stamp(event.GPUSamples{Error: "body has no GPU series", Complete: b.complete}, 0)
@@ -81,7 +86,7 @@ func ReadLines(text []byte, o Options) ([]event.GPUSamples, []BadLine) {
 			e.Error = "empty body"
 		}
 		e.Rejected, e.Lines, e.Families = b.rejected, b.lines, len(b.families)
-		return []event.GPUSamples{e}, b.bad
+		return []event.GPUSamples{e}
 	}
 	out := make([]event.GPUSamples, 0, len(groups))
 	for i, g := range groups {
@@ -98,7 +103,7 @@ func ReadLines(text []byte, o Options) ([]event.GPUSamples, []BadLine) {
 		e.Node = cmp.Or(o.Node, g.node(), e.Target)
 		out = append(out, o.stamp(e, g.stamp))
 	}
-	return out, b.bad
+	return out
 }
 
 func (o Options) stamp(e event.GPUSamples, ms int64) event.GPUSamples {
@@ -135,15 +140,18 @@ func targetName(o Options, g *group, all []*group) string {
 	return o.Target
 }
 
+func newBody(complete bool) *body {
+	return &body{
+		rejected: map[string]int{}, families: map[string]bool{}, gen: map[string]*signs{}, complete: complete, owners: newOwners(),
+	}
+}
+
 func parseBody(text string, allow []string) *body {
 	keep := make(map[string]bool, len(allow))
 	for _, name := range allow {
 		keep[name] = true
 	}
-	b := &body{
-		rejected: map[string]int{}, families: map[string]bool{}, gen: map[string]*signs{},
-		complete: strings.HasSuffix(text, "\n"), owners: newOwners(),
-	}
+	b := newBody(strings.HasSuffix(text, "\n"))
 	r := newLineReader(keep)
 	comment := false
 	for number := 1; len(text) > 0; number++ {
@@ -175,6 +183,11 @@ func (b *body) line(r *lineReader, line string, number int, whole bool) {
 		b.refuse(line, number, err)
 		return
 	}
+	b.take(s)
+}
+
+// take keeps one series' reading, if it is one of a device.
+func (b *body) take(s series) {
 	b.families[s.name] = true
 	f, known := lookup(s.name)
 	switch {
@@ -248,7 +261,7 @@ func hostKey(l *labels) string {
 func (g *group) node() string {
 	name := ""
 	for _, r := range g.records {
-		h := r.labels.host
+		h := cmp.Or(r.labels.node, r.labels.host)
 		if h == "" || h == "localhost" {
 			continue
 		}
