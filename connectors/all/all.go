@@ -11,6 +11,7 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/files"
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
 	"github.com/idlewatt/idlewatt/connectors/lambda"
+	"github.com/idlewatt/idlewatt/connectors/prometheus"
 	"github.com/idlewatt/idlewatt/connectors/runpod"
 	"github.com/idlewatt/idlewatt/connectors/together"
 	"github.com/idlewatt/idlewatt/connectors/vast"
@@ -28,6 +29,7 @@ func Factories() []connectors.Factory {
 		crusoe.Factory(),
 		together.Factory(),
 		dcgm.Factory(),
+		prometheus.Factory(),
 		eventfile.Factory(),
 		invoicefile.Factory(),
 	}

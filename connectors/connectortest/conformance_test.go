@@ -64,6 +64,7 @@ func fixtures() map[string]func(t *testing.T) connectors.Config {
 			t.Cleanup(srv.Close)
 			return &dcgm.Config{Targets: []string{srv.URL}, Timeout: 5 * time.Second, Parallel: 2, MaxBody: 1 << 20}
 		},
+		"prometheus": prometheusFixture,
 		"runpod": runpodFixture, "vast": vastFixture, "lambda": lambdaFixture, "crusoe": crusoeFixture, "together": togetherFixture,
 		"awsinventory": awsinventoryFixture, "awsprices": awspricesFixture,
 	}
