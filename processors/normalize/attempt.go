@@ -255,7 +255,7 @@ func (p *Processor) shape(ctx context.Context, s source) ([]string, error) {
 }
 
 func (a *attempt) focusVersion(s source) string {
-	if a.format.Name != "focus" {
+	if a.format.Dataset != "focus" {
 		return ""
 	}
 	return normalize.FocusVersion(s.header.Names())

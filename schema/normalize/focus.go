@@ -62,6 +62,18 @@ func chargeLines() Format {
 	return f
 }
 
+// awsFocus is FOCUS 1.0 and 1.2 as AWS exports it: focus, and two columns of AWS's own.
+func awsFocus() Format {
+	f := focus()
+	f.Name, f.Provider = "aws-focus", "aws"
+	f.Summary = "FOCUS 1.0 and 1.2 of AWS Data Exports: CSV.gz, Parquet"
+	f.Columns = append(f.Columns, columns(Text, "x_ServiceCode", "x_Operation")...)
+	f.Signature = append(f.Signature, "x_ServiceCode", "x_Operation")
+	inner := strings.TrimSuffix(strings.TrimSpace(focusSQL), "FROM src") + "    , src.x_ServiceCode AS aws_service, src.x_Operation AS aws_operation\nFROM src"
+	f.SQL = strings.Replace(awsFocusSQL, "\n    focus\n", "\n"+inner+"\n", 1)
+	return f
+}
+
 // FocusVersion tells a file's version by its newest column (FOCUS changelogs). The keys are
 // lower case; the result is never older than 1.0.
 func FocusVersion(header []string) string {

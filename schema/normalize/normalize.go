@@ -82,12 +82,15 @@ var awsSQL string
 //go:embed focus.sql
 var focusSQL string
 
+//go:embed aws_focus.sql
+var awsFocusSQL string
+
 //go:embed azure_actual.sql
 var azureSQL string
 
 // Formats returns every bill format, most specific first, in the order that guessing tries.
 func Formats() []Format {
-	return []Format{awsCUR2(), awsLegacy(), chargeLines(), focus(), azureActual()}
+	return []Format{awsCUR2(), awsLegacy(), chargeLines(), awsFocus(), focus(), azureActual()}
 }
 
 // Find returns the format of that name.
