@@ -10,9 +10,11 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/eventfile"
 	"github.com/idlewatt/idlewatt/connectors/files"
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
+	"github.com/idlewatt/idlewatt/connectors/kubernetes"
 	"github.com/idlewatt/idlewatt/connectors/lambda"
 	"github.com/idlewatt/idlewatt/connectors/prometheus"
 	"github.com/idlewatt/idlewatt/connectors/runpod"
+	"github.com/idlewatt/idlewatt/connectors/slurm"
 	"github.com/idlewatt/idlewatt/connectors/together"
 	"github.com/idlewatt/idlewatt/connectors/vast"
 )
@@ -30,6 +32,8 @@ func Factories() []connectors.Factory {
 		together.Factory(),
 		dcgm.Factory(),
 		prometheus.Factory(),
+		slurm.Factory(),
+		kubernetes.Factory(),
 		eventfile.Factory(),
 		invoicefile.Factory(),
 	}

@@ -23,6 +23,9 @@ func samples() map[string][]string {
 			"../dcgm/testdata/k8s-8xh100-pods.prom", "../dcgm/testdata/mig-node.prom", "../dcgm/testdata/slurm-hpc-job.prom",
 			"../dcgm/testdata/dcgm46-canonical-names.prom",
 		},
+		"slurm": {
+			"../slurm/testdata/sacct-24.11.json", "../slurm/testdata/sacct-21.08.json", "../slurm/testdata/nodes-24.11.json",
+		},
 		"events":  {"../eventfile/testdata/jobs.jsonl"},
 		"invoice": {"../invoicefile/testdata/invoices.csv"},
 		"lambda": {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/idlewatt/idlewatt/connectors"
 	"github.com/idlewatt/idlewatt/schema/event"
@@ -15,13 +16,12 @@ import (
 // maxFile bounds a saved answer.
 const maxFile = 1 << 30
 
-// sniff knows an answer of a data parser with jobs or nodes by its first fields.
+// sniff knows an answer with jobs or nodes by fields of its first record: what says that it is
+// Slurm's may stand at the end.
 func sniff(head []byte) bool {
-	if !bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) {
-		return false
-	}
-	slurm := bytes.Contains(head, []byte(`data_parser`)) || bytes.Contains(head, []byte(`"openapi`)) || bytes.Contains(bytes.ToLower(head), []byte(`"slurm"`))
-	return slurm && (bytes.Contains(head, []byte(`"allocation_nodes"`)) || bytes.Contains(head, []byte(`"slurmd_start_time"`)))
+	has := func(field string) bool { return bytes.Contains(head, []byte(`"`+field+`"`)) }
+	return bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) &&
+		(has("jobs") && has("allocation_nodes") && has("derived_exit_code") || has("nodes") && has("slurmd_start_time"))
 }
 
 // decodeFile reads a saved `sacct --json`, with or without --duplicates, or a saved
@@ -71,7 +71,7 @@ func decodeFile(ctx context.Context, f connectors.File, emit connectors.Emitter)
 func decodeJobs(ctx context.Context, f connectors.File, a answer, emit connectors.Emitter) error {
 	var found []attempt
 	for i, raw := range a.Jobs {
-		x, err := read(raw, a.Meta.Slurm.Cluster, defaults().Naming, f.Now)
+		x, err := read(raw, a.Meta.Slurm.Cluster, defaults().Naming, time.Unix(maxUnix, 0))
 		if errors.Is(err, errNoGPUs) {
 			continue
 		}

@@ -44,9 +44,12 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// maxUnix is a time that no record has; Slurm writes its "no value" as large numbers, too.
+const maxUnix = 1 << 33
+
 // time reads Unix seconds; zero is none.
 func (n number) time() *time.Time {
-	if !n.set || n.value <= 0 || n.value > 1<<33 {
+	if !n.set || n.value <= 0 || n.value > maxUnix {
 		return nil
 	}
 	t := time.Unix(n.value, 0).UTC()
