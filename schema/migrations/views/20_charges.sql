@@ -31,8 +31,9 @@ CREATE OR REPLACE VIEW idlewatt.invoices DEFINER = CURRENT_USER SQL SECURITY DEF
 SELECT * EXCEPT (x_Event) FROM idlewatt_store.invoices FINAL
 ;;
 -- Charges of running GPU machines: what attribution splits. Unused reservations, purchases
--- and licences are not machines.
+-- and licences are not machines, and serverless workers are paid for what they do.
 CREATE OR REPLACE VIEW idlewatt_store.gpu_charges AS
 SELECT * FROM idlewatt_store.charges
 WHERE x_Load IN (SELECT Load FROM idlewatt_store.live_loads)
     AND x_GpuHours > 0 AND isNotNull(ResourceId) AND ChargeCategory = 'Usage' AND ifNull(CapacityReservationStatus, '') != 'Unused'
+    AND ifNull(x_PricingModel, '') != 'serverless'

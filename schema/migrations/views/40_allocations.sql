@@ -63,6 +63,7 @@ SELECT
         ChargeCategory = 'Credit', 'credit',
         ChargeCategory = 'Adjustment', 'adjustment',
         CommitmentDiscountStatus = 'Unused' OR CapacityReservationStatus = 'Unused', 'commitment_unused',
+        ChargeCategory = 'Usage' AND (ifNull(x_PricingModel, '') = 'serverless' OR ifNull(x_LineItemType, '') = 'metered'), 'metered',
         splits OR ifNull(x_GpuHours > 0 AND ChargeCategory = 'Usage', 0), 'unobserved',
         'other') AS x_AllocationKind,
     if(splits, 'pending', 'whole'),
@@ -70,7 +71,7 @@ SELECT
     '', '', '', '', '', '', toUInt16(0), '', '', '', '', '', CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))),
     x_Source, x_Scope, x_Load, x_Object, x_Row
 FROM (SELECT *, ifNull(x_GpuHours > 0 AND isNotNull(ResourceId) AND ChargeCategory = 'Usage'
-        AND ifNull(CapacityReservationStatus, '') != 'Unused', 0) AS splits FROM idlewatt.charges)
+        AND ifNull(CapacityReservationStatus, '') != 'Unused' AND ifNull(x_PricingModel, '') != 'serverless', 0) AS splits FROM idlewatt.charges)
 WHERE NOT splits AND (x_Load, x_Object, x_Row) NOT IN (SELECT ChargeLoad, ChargeObject, ChargeRow FROM idlewatt_store.pod_parts)
         -- A pod's own row is billed nothing: its cost is a part of the machine's.
         AND NOT (isNotNull(x_SplitParentId) AND BilledCost = 0 AND ifNull(EffectiveCost, 0) = 0)

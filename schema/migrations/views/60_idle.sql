@@ -52,7 +52,7 @@ LEFT ANY JOIN
 CREATE OR REPLACE VIEW idlewatt.idle_waste DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT p.ResourceId AS ResourceId, p.Node AS Node, p.Uuid AS GpuUuid, any(ifNull(p.x_BilledModel, p.GpuModel)) AS x_GpuModel,
     p.State AS State, any(p.Cause) AS Cause, min(p.Start) AS IntervalStart, max(p.End) AS IntervalEnd, sum(p.GpuHours) AS GpuHours,
-    sum(p.Cost) AS Cost, sumIf(p.Cost, p.x_PricingModel IN ('on_demand', 'spot')) AS AvoidableCost, any(p.x_PricingModel) AS x_PricingModel,
+    sum(p.Cost) AS Cost, sumIf(p.Cost, p.x_PricingModel IN ('on_demand', 'spot', 'community')) AS AvoidableCost, any(p.x_PricingModel) AS x_PricingModel,
     p.BillingCurrency AS BillingCurrency, any(p.x_Project) AS x_Project, any(p.x_Team) AS x_Team, p.Owner AS Owner,
     any(p.OwnerConfidence) AS OwnerConfidence, any(p.LastJobId) AS LastJobId, min(p.Coverage) AS Coverage,
     max(p.EngineMax) AS EngineMax, avg(p.MeanPowerW) AS MeanPowerW,
@@ -76,7 +76,7 @@ GROUP BY p.ResourceId, p.Node, p.Uuid, p.Instance, p.State, p.Owner, p.JobId, p.
 CREATE OR REPLACE VIEW idlewatt_store.idle_at AS
 SELECT p.ResourceId AS ResourceId, p.Node AS Node, any(p.x_GpuModel) AS x_GpuModel, uniqExact(p.GpuUuid) AS GpuCount, min(p.IntervalStart) AS IdleSince,
     p.State AS State, any(p.Cause) AS Cause, sum(p.Cost) AS CostSoFar, sum(p.Rate) AS CostPerHour,
-    sumIf(p.Rate, p.x_PricingModel IN ('on_demand', 'spot')) AS AvoidablePerHour, any(p.x_PricingModel) AS x_PricingModel,
+    sumIf(p.Rate, p.x_PricingModel IN ('on_demand', 'spot', 'community')) AS AvoidablePerHour, any(p.x_PricingModel) AS x_PricingModel,
     any(p.Owner) AS Owner, any(p.OwnerConfidence) AS OwnerConfidence, any(p.LastJobId) AS LastJobId, min(p.Coverage) AS Coverage,
     any(p.BillingCurrency) AS BillingCurrency, any(p.x_Project) AS x_Project, any(p.x_Team) AS x_Team,
     max(p.EngineMax) AS EngineMax, avg(p.MeanPowerW) AS MeanPowerW, any(p.x_ChargeStatus) AS x_ChargeStatus,
