@@ -32,9 +32,8 @@ func sniff(head []byte) bool {
 }
 
 // decode reads answers of one route, one after another in a file: all pages of /audit-events
-// (runs between a launch and an end), or /instances, /file-systems and /instance-types as they
-// were --at a moment. Such a list proves a moment and no time: a machine in it is told as a
-// run that begins and ends there, which names it and costs nothing.
+// (runs between a launch and an end), or /instances and /instance-types as they were --at a
+// moment. A list of machines proves a moment and no time: it names them, and costs nothing.
 func decode(ctx context.Context, f connectors.File, emit connectors.Emitter) error {
 	raw, err := io.ReadAll(io.LimitReader(f.Body, maxFile+1))
 	if err != nil {
@@ -66,6 +65,9 @@ func decode(ctx context.Context, f connectors.File, emit connectors.Emitter) err
 		}
 	}
 	in.runs()
+	if in.stored > 0 {
+		f.Leave(fmt.Sprintf("%s: %d file systems: what is in them at one moment is no cost, only polls can tell it", f.Name, in.stored))
+	}
 	if err := connectors.TellRuns(ctx, emit, f.Source, in.told); err != nil {
 		return err
 	}
@@ -82,6 +84,7 @@ type imported struct {
 	file   connectors.File
 	lives  lives
 	more   bool // the last answer has another page
+	stored int  // file systems
 	told   []connectors.Told
 	events []event.Event
 }
@@ -115,7 +118,7 @@ func (in *imported) answer(data json.RawMessage) error {
 		case kind.Type != nil:
 			err = in.machine(raw)
 		case kind.Mount != nil:
-			err = in.filesystem(raw)
+			in.stored++
 		default:
 			err = errors.New("is neither an instance nor a file system nor an audit event")
 		}
@@ -154,35 +157,13 @@ func (in *imported) machine(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	return in.moment(run)
-}
-
-func (in *imported) filesystem(raw []byte) error {
-	var f filesystem
-	if err := object(raw, &f); err != nil {
-		return err
-	}
-	s, err := defaults().storage()
-	if err != nil {
-		return err
-	}
-	run, err := f.run(in.account(), s)
-	if err != nil {
-		return err
-	}
-	return in.moment(run)
-}
-
-// moment tells a run of which one instant is known.
-func (in *imported) moment(run event.Instance) error {
 	at, err := in.at()
 	if err != nil {
 		return err
 	}
+	// A record without type and rate is a name and no run: it ends none that polls know of.
+	run.InstanceType, run.PricingModel, run.Rate, run.Currency, run.Step = "", "", nil, "", 0
 	run.SeenFrom, run.SeenTo = at, &at
-	if run.StartedAfter != nil && run.StartedAfter.After(at) {
-		run.StartedAfter = nil
-	}
 	in.told = append(in.told, connectors.Tell(run, at))
 	return nil
 }
