@@ -171,10 +171,10 @@ func TestCompleteThrough(t *testing.T) {
 		lines = append(lines, line{resource: "i-1", account: "acct", instance: "p5", region: "r", pricing: "on_demand", gpus: 8, cost: "9", start: at(7, h, 0)})
 	}
 	lines = append(lines, line{account: "acct", category: "Tax", cost: "100", start: at(30, 0, 0)}, line{account: "acct", category: "Credit", cost: "-100", start: at(30, 0, 0)},
-		line{account: "acct", cost: "5", start: at(1, 0, 0), end: at(31, 0, 0)}, line{account: "acct", resource: "i-1", instance: "p5", cost: "0", start: at(29, 0, 0)})
+		line{account: "acct", cost: "5", start: at(1, 0, 0), end: at(31, 0, 0)}, line{account: "acct", resource: "i-1", unit: "GB", cost: "7", start: at(8, 20, 0)}, line{account: "acct", resource: "i-1", instance: "p5", cost: "0", start: at(29, 0, 0)})
 	w.bill("payer/cur/2026-10", "1", lines...)
 	w.once()
-	w.want("SELECT concat(Account, ' ', Family, ' ', toString(Through), ' ', BillingAccountId) FROM idlewatt_store.complete ORDER BY 1",
+	w.want("SELECT concat(Account, ' ', Family, ' ', toString(Through), ' ', BillingAccountId) FROM idlewatt_store.complete WHERE Family = 'compute' ORDER BY 1",
 		" compute 2026-10-07 12:00:00.000 payer-1", "acct compute 2026-10-07 12:00:00.000 payer-1", "payer-1 compute 2026-10-07 12:00:00.000 payer-1")
 	w.want(sums, "i-1 12 120", "i-ghost 36 360", "vol-1 48 48")
 	w.want("SELECT concat(BillingAccountId, ' ', ifNull(SubAccountId, '-')) FROM idlewatt.charges WHERE ResourceId = 'i-ghost' GROUP BY ALL", "payer-1 acct")
@@ -185,7 +185,7 @@ func TestCompleteThrough(t *testing.T) {
 	for _, v := range []string{"t" + micros(at(7, 6, 0)), "t" + micros(at(8, 0, 0))} {
 		w.bill("payer/cur/2026-11", v, lines[:36]...)
 		w.once()
-		w.want("SELECT toString(Through) FROM idlewatt_store.complete WHERE Account = 'acct'", "2026-10-07 12:00:00.000")
+		w.want("SELECT toString(Through) FROM idlewatt_store.complete WHERE Account = 'acct' AND Family = 'compute'", "2026-10-07 12:00:00.000")
 	}
 	// What is invoiced is whole to the end of its period.
 	for i := range lines {
@@ -194,7 +194,7 @@ func TestCompleteThrough(t *testing.T) {
 	w.bill("payer/cur/2026-10", "2", lines...)
 	w.once()
 	w.want(sums, "vol-1 48 48")
-	w.want("SELECT toString(count()) FROM idlewatt.charges WHERE ResourceId = 'i-1' AND ChargePeriodStart < '2026-10-09'", fmt.Sprint(36+36))
+	w.want("SELECT toString(count()) FROM idlewatt.charges WHERE ResourceId = 'i-1' AND ChargePeriodStart < '2026-10-09'", fmt.Sprint(36+1+36))
 }
 
 func micros(t time.Time) string { return fmt.Sprintf("%020d", t.UnixMicro()) }

@@ -136,11 +136,11 @@ func (w *world) prices(prices ...price) {
 
 // line is a usage line of a bill.
 type line struct {
-	resource, account, provider, instance, region, pricing, category, invoice string
-	start, end                                                                time.Time
-	cost                                                                      string
-	gpus                                                                      int64
-	storage                                                                   bool
+	resource, account, provider, instance, region, pricing, category, invoice, unit string
+	start, end                                                                      time.Time
+	cost                                                                            string
+	gpus                                                                            int64
+	storage                                                                         bool
 }
 
 // bill writes lines as one load of a scope and makes it live.
@@ -162,6 +162,9 @@ func (w *world) bill(scope, version string, lines ...line) {
 		if l.end.IsZero() {
 			l.end = l.start.Add(time.Hour)
 		}
+		if l.unit == "" {
+			l.unit = "Hours"
+		}
 		month := time.Date(l.start.Year(), l.start.Month(), 1, 0, 0, 0, 0, time.UTC)
 		hours := decimal.NewFromInt(int64(l.end.Sub(l.start)/time.Minute)).DivRound(decimal.NewFromInt(60), 18)
 		var gpuHours *decimal.Decimal
@@ -176,7 +179,7 @@ func (w *world) bill(scope, version string, lines ...line) {
 		cost := decimal.RequireFromString(l.cost)
 		must(w.t, b.Append(load, scope, "payer", "cur", "object", uint64(i+1), cost, &cost, "payer-1", text(l.account), "USD", month, month.AddDate(0, 1, 0),
 			l.category, l.start, l.end, text(l.resource), text(l.invoice), text(l.region), sort, l.provider, text(l.instance), text(l.pricing), whole(l.gpus), gpuHours,
-			&hours, "Hours", uint64(0), decimal.Zero, decimal.Zero, decimal.Zero))
+			&hours, l.unit, uint64(0), decimal.Zero, decimal.Zero, decimal.Zero))
 	}
 	must(w.t, b.Send())
 	must(w.t, w.db.Exec(w.ctx, `INSERT INTO idlewatt_store.commits (Scope, Load, Version, ContentHash, Source, Dataset, Format, Delivery, PeriodStart, PeriodEnd)

@@ -9,8 +9,9 @@ SELECT c.x_Load AS Load,
     multiIf(
         ifNull(c.ServiceCategory, '') = 'Storage' OR position(ifNull(c.SkuMeter, ''), 'EBS:') > 0
             OR match(ifNull(c.x_LineItemType, ''), '^(storage|network_volume|container_disk)'), 'storage',
-        ifNull(c.x_GpuHours, 0) > 0 OR isNotNull(c.x_InstanceType) OR ifNull(c.ServiceCategory, '') = 'Compute'
-            OR ifNull(c.x_LineItemType, '') = 'compute', 'compute',
+        -- Traffic of a machine stands under its id and service, but is not its time.
+        ifNull(c.x_GpuHours, 0) > 0 OR isNotNull(c.x_InstanceType) OR ifNull(c.x_LineItemType, '') = 'compute'
+            OR ifNull(c.ServiceCategory, '') = 'Compute' AND match(lower(ifNull(c.ConsumedUnit, '')), '^$|hour|hrs|minute|second'), 'compute',
         'other') AS Family,
     c.BillingAccountId AS BillingAccount,
     arrayDistinct(arrayFilter(a -> a != '', arrayConcat([toString(c.BillingAccountId), ifNull(toString(c.SubAccountId), '')],
