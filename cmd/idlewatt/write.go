@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	client "github.com/prometheus/client_golang/prometheus"
 
 	"github.com/idlewatt/idlewatt/connectors/prometheus"
@@ -14,6 +16,9 @@ type writeConfig struct {
 	// NodeLabels are labels that name the host, the first that is there counts. Without one
 	// the exporter's own label does.
 	NodeLabels []string `yaml:"node_labels"`
+	// Watch is how long a GPU whose series are new or changed is watched before its scrapes
+	// can prove idleness. Zero is a minute.
+	Watch time.Duration `yaml:"watch"`
 }
 
 // writeMetrics count what comes by remote write.
@@ -51,6 +56,9 @@ func (a *app) writes(c writeConfig) ingest.Writes {
 	how.NodeLabels = c.NodeLabels
 	if len(c.Labels) > 0 {
 		how.Labels = c.Labels
+	}
+	if c.Watch > 0 {
+		how.Watch = c.Watch
 	}
 	return ingest.Writes{Publisher: a.publisher(), Assembly: how, Log: a.log, Observe: a.metrics.write.assembled}
 }

@@ -42,11 +42,15 @@ type Assembly struct {
 	// Quiet is how long nothing of a scrape must have come before it is stated though it is
 	// not whole; Keep for how long after that what is missing is waited for.
 	Quiet, Keep time.Duration
+	// Watch is how long a card whose series are new or changed is watched before a scrape of it
+	// is held to be whole. Queues of one Prometheus must never be that far apart: one that
+	// stands still soon stops them all.
+	Watch time.Duration
 }
 
 // DefaultAssembly waits twice as long as Prometheus lets a queue wait to fill a request.
 func DefaultAssembly() Assembly {
-	return Assembly{Source: "remote-write", Quiet: 10 * time.Second, Keep: 5 * time.Minute}
+	return Assembly{Source: "remote-write", Quiet: 10 * time.Second, Keep: 5 * time.Minute, Watch: time.Minute}
 }
 
 // Assembled is what came of the messages so far.
@@ -121,7 +125,7 @@ func (a *Assembler) lane(s *gpuseries.Series) *lane {
 	key := s.Lane()
 	l := a.lanes[key]
 	if l == nil {
-		l = newLane(key, cmp.Or(s.Target(), a.o.Source+"/"+s.Host()))
+		l = newLane(key, cmp.Or(s.Target(), a.o.Source+"/"+s.Host()), a.o.Watch)
 		a.lanes[key] = l
 		a.saved.restore(l)
 	}

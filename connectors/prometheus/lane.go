@@ -2,6 +2,7 @@ package prometheus
 
 import (
 	"maps"
+	"time"
 
 	"github.com/idlewatt/idlewatt/connectors/gpuseries"
 )
@@ -42,6 +43,7 @@ type member struct {
 // before a scrape of it is held to be whole.
 type lane struct {
 	key, target, node string
+	watch             int64 // milliseconds; see Assembly.Watch
 
 	members map[uint64]*member
 	cards   map[string]*card
@@ -62,18 +64,15 @@ type lane struct {
 }
 
 const (
-	// learning is how long a card is watched after a change. Queues of one Prometheus are
-	// never that far apart for long: one that stands still soon stops them all.
-	learning = 60_000
 	// forgetting is how long a series without a sample and without an end is still expected.
 	forgetting = 15 * 60_000
 	// remembering is for how long scrapes that are done are told from new ones.
 	remembering = 60 * 60_000
 )
 
-func newLane(key, target string) *lane {
+func newLane(key, target string, watch time.Duration) *lane {
 	return &lane{
-		key: key, target: target, members: map[uint64]*member{}, cards: map[string]*card{},
+		key: key, target: target, watch: watch.Milliseconds(), members: map[uint64]*member{}, cards: map[string]*card{},
 		open: map[int64]*group{}, doneAt: map[int64]roster{}, again: map[int64]bool{},
 	}
 }
@@ -129,7 +128,7 @@ func (l *lane) change(c *card) {
 // settled reports whether a scrape at that time comes after a change, and enough has come
 // since to know what belongs to it.
 func (l *lane) settled(changed, at int64) bool {
-	return changed == 0 || at > changed && l.top-changed > learning
+	return changed == 0 || at > changed && l.top-changed > l.watch
 }
 
 // giveUp starts to watch anew a lane that is not as the process before left it.
