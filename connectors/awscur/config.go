@@ -29,6 +29,8 @@ type Config struct {
 	Kind   string `yaml:"kind"` // auto, data-export or legacy
 	// Format is only needed where the manifest does not list the columns.
 	Format string `yaml:"format"`
+	// CapacityBlock is a regular expression that tells Capacity Blocks, see `idlewatt import`.
+	CapacityBlock string `yaml:"capacity_block"`
 	// Since is the first billing month to fetch, YYYY-MM; empty fetches all there are.
 	Since string `yaml:"since"`
 	// Config says who asks AWS. Its region is the bucket's; its endpoint may be that of another
@@ -66,6 +68,9 @@ func (c *Config) Validate() error {
 	if _, err := time.Parse("2006-01", c.Since); c.Since != "" && err != nil {
 		bad("since", "%q: want YYYY-MM", c.Since)
 	}
+	if _, err := regexp.Compile(c.CapacityBlock); err != nil {
+		bad("capacity_block", "%w", err)
+	}
 	return errors.Join(append(errs, c.Config.Validate())...)
 }
 
@@ -78,6 +83,15 @@ func formats() []string {
 		}
 	}
 	return out
+}
+
+// place is what a cursor is good for: another bucket, export or reading begins anew.
+func (c *Config) place() string {
+	p := c.Bucket + "/" + c.below()
+	if c.Format != "" || c.CapacityBlock != "" {
+		p += " as " + c.Format + " " + c.CapacityBlock
+	}
+	return p
 }
 
 // below is where everything of the export lies, with a slash at the end.

@@ -48,7 +48,7 @@ func (e monthError) Unwrap() error { return e.err }
 // delivery. Progress is kept month by month, so that a back-fill that breaks off goes on where
 // it was. A month that fails holds up no other; what fails for all ends the pull at once.
 func (c *connector) Pull(ctx context.Context, cur connectors.Cursor, emit connectors.Emitter) (connectors.Cursor, error) {
-	st, err := readCursor(cur, c.cfg.Bucket+"/"+c.cfg.below())
+	st, err := readCursor(cur, c.cfg.place())
 	if err != nil {
 		return cur, err
 	}

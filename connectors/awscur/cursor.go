@@ -10,7 +10,7 @@ import (
 
 // cursor is what is remembered between two pulls.
 type cursor struct {
-	// Of is the place it was made for; another bucket or export begins anew.
+	// Of is the place it was made for, see Config.place.
 	Of     string           `json:"of"`
 	Months map[string]month `json:"months"` // by YYYY-MM
 }

@@ -91,11 +91,11 @@ func TestMonthsOfFolders(t *testing.T) {
 func TestConfigNamesEveryMistake(t *testing.T) {
 	t.Parallel()
 	c := Config{
-		Bucket: "s3://bills/x", Prefix: "s3://a", Export: "a/b", Kind: "new", Format: "focus", Since: "2026", PathStyle: true,
+		Bucket: "s3://bills/x", Prefix: "s3://a", Export: "a/b", Kind: "new", Format: "focus", Since: "2026", CapacityBlock: "(", PathStyle: true,
 		Config: awsapi.Config{Endpoint: "https://u:p@x", Role: awsapi.Role{ExternalID: "x"}},
 	}
 	err := c.Validate()
-	for _, field := range []string{"bucket:", "prefix:", "export:", "kind:", "format:", "since:", "endpoint:", "role.external_id:"} {
+	for _, field := range []string{"bucket:", "prefix:", "export:", "kind:", "format:", "since:", "capacity_block:", "endpoint:", "role.external_id:"} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+field) {
 			t.Errorf("%s is not named in %v", field, err)
 		}

@@ -71,6 +71,7 @@ func (s *session) attempt(ctx context.Context, f found, old month, emit connecto
 	}
 	err = connectors.Deliver(ctx, emit, event.BillingDelivery{
 		Source: s.source, Format: d.format, Objects: objects, Version: d.at.UTC().Format(time.RFC3339Nano), Covers: []string{f.month},
+		Assume: event.Assumptions{CapacityBlock: s.cfg.CapacityBlock},
 	}, d.at)
 	if err != nil {
 		return old, "", err

@@ -359,6 +359,17 @@ func TestCursorOfAnotherExport(t *testing.T) {
 	one(t, k, 1)
 }
 
+// What is believed of the bill is another reading of the same files.
+func TestCapacityBlockIsAnotherReading(t *testing.T) {
+	t.Parallel()
+	b := export(t)
+	_, cur := pulled(t, source(t, b, nil), nil)
+	k, _ := pulled(t, source(t, b, func(c *Config) { c.CapacityBlock = "CapacityBlock" }), cur)
+	if d := one(t, k, 1); d.Assume.CapacityBlock != "CapacityBlock" {
+		t.Errorf("delivery %+v", d)
+	}
+}
+
 // A manifest without files brings no delivery, and never takes away what was delivered.
 func TestManifestWithoutFiles(t *testing.T) {
 	t.Parallel()
@@ -401,7 +412,7 @@ func TestBothKindsOfOneName(t *testing.T) {
 	one(t, k, 1)
 }
 
-// The same cursor gives the same ids, wherever the bytes are archived.
+// A pull that is called off says so, and nothing else.
 func TestCancelledPull(t *testing.T) {
 	t.Parallel()
 	b := export(t)
