@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/connectors/awscur"
 	"github.com/idlewatt/idlewatt/connectors/awsinventory"
 	"github.com/idlewatt/idlewatt/connectors/awsprices"
 	"github.com/idlewatt/idlewatt/connectors/crusoe"
@@ -23,6 +24,7 @@ import (
 func Factories() []connectors.Factory {
 	return []connectors.Factory{
 		files.Factory(),
+		awscur.Factory(),
 		awsinventory.Factory(),
 		awsprices.Factory(),
 		runpod.Factory(),

@@ -67,7 +67,7 @@ func fixtures() map[string]func(t *testing.T) connectors.Config {
 		"prometheus": prometheusFixture,
 		"runpod": runpodFixture, "vast": vastFixture, "lambda": lambdaFixture, "crusoe": crusoeFixture, "together": togetherFixture,
 		"slurm": slurmFixture, "kubernetes": kubernetesFixture,
-		"awsinventory": awsinventoryFixture, "awsprices": awspricesFixture,
+		"awsinventory": awsinventoryFixture, "awsprices": awspricesFixture, "awscur": awscurFixture,
 	}
 }
 
