@@ -30,7 +30,7 @@ func samples() map[string][]string {
 		"invoice": {"../invoicefile/testdata/invoices.csv"},
 		"lambda": {
 			"../lambda/testdata/lambda_audit_events_page1.json", "../lambda/testdata/lambda_instances.json",
-			"../lambda/testdata/lambda_instance_types.json", "../lambda/testdata/lambda_file_systems.json",
+			"../lambda/testdata/lambda_instance_types.json",
 		},
 		"vast": {
 			"../vast/testdata/vast_v0_charges_table.json", "../vast/testdata/vast_v0_charges_tree.json",
