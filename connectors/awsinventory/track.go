@@ -70,15 +70,15 @@ func (p *place) look(asked, answered time.Time, seen []sight) []told {
 	for _, id := range slices.Sorted(maps.Keys(shown)) {
 		is := shown[id]
 		launch := is.run.SeenFrom.Unix()
-		switch was, had := p.Open[id]; {
-		case is.state == types.InstanceStateNamePending:
-		case is.state == types.InstanceStateNameRunning:
+		switch is.state {
+		case types.InstanceStateNamePending:
+		case types.InstanceStateNameRunning:
 			if _, ok := next.Open[id]; !ok {
 				next.Open[id] = open{}.news(is.run, &out)
 			}
 		default:
 			next.Done[id] = launch
-			if had && was.Run.SeenFrom.Unix() == launch || p.Done[id] == launch {
+			if was, had := p.Open[id]; had && was.Run.SeenFrom.Unix() == launch || p.Done[id] == launch {
 				continue
 			}
 			if run, ok := p.missed(is, answered); ok {

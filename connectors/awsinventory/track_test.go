@@ -1,6 +1,7 @@
 package awsinventory
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"pgregory.net/rapid"
 
-	"github.com/idlewatt/idlewatt/connectors/rest/awsapi"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -224,12 +224,12 @@ func ids(all []event.Event) []string {
 
 // poll looks from a cursor as it was saved, and saves it if keep.
 func poll(rt *rapid.T, p *place, asked time.Time, seen []sight, keep bool) []event.Event {
-	cur, err := awsapi.Pack(p)
+	cur, err := json.Marshal(p)
 	if err != nil {
 		rt.Fatal(err)
 	}
 	var q place
-	if err := awsapi.Unpack(cur, &q); err != nil {
+	if err := json.Unmarshal(cur, &q); err != nil {
 		rt.Fatal(err)
 	}
 	var out []event.Event
