@@ -16,6 +16,7 @@ type Job struct {
 	Project, Team, Environment *string
 	Nodes, GPUs, Pods          []string
 	Namespace                  string
+	Raw                        string // Slurm's own id of an array's task, which is what a GPU's label says
 	GPUCount                   int
 	Start, End                 time.Time // zero: not known, or not yet
 	Declared                   bool      // nobody but the user says so
@@ -95,6 +96,12 @@ func (j *Job) ownerNames() []string {
 	switch j.Scheduler {
 	case "kubernetes":
 		out = append(out, "pod:"+j.ID)
+	case "slurm":
+		// The array's id is the label of its last task alone, where that is known.
+		out = append(out, "slurm:"+cmp.Or(j.Raw, j.ID))
+		if j.ArrayTask != "" {
+			out = append(out, "slurm:"+j.ID+"_"+j.ArrayTask)
+		}
 	default:
 		out = append(out, "slurm:"+j.ID)
 		if j.ArrayTask != "" {

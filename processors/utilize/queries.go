@@ -146,7 +146,7 @@ func (p *Processor) readJobs(ctx context.Context, from, to time.Time) ([]Job, er
 		var start, end *time.Time
 		var evidence string
 		err := r.Scan(&j.Scheduler, &j.Cluster, &j.ID, &j.ArrayTask, &attempt, &j.Project, &j.Team, &j.Environment,
-			&j.Nodes, &j.GPUs, &j.Pods, &j.Namespace, &count, &start, &end, &evidence)
+			&j.Nodes, &j.GPUs, &j.Pods, &j.Namespace, &count, &start, &end, &evidence, &j.Raw)
 		if err != nil {
 			return err
 		}
@@ -160,23 +160,9 @@ func (p *Processor) readJobs(ctx context.Context, from, to time.Time) ([]Job, er
 		out = append(out, j)
 		return nil
 	}, `SELECT Scheduler, Cluster, JobId, ArrayTask, Attempt, Project, Team, Environment, Nodes, Gpus, Pods, Namespace,
-			GpuCount, Start, End, Evidence
+			GpuCount, Start, End, Evidence, Labels['slurm_job_id']
 		FROM idlewatt_store.jobs WHERE (isNull(Start) OR Start < ?) AND (isNull(End) OR End >= ?)
 		ORDER BY Scheduler, Cluster, JobId, ArrayTask, Attempt`, to, from.Add(-jobHistory))
-	return out, err
-}
-
-func (p *Processor) readMachines(ctx context.Context, from, to time.Time) ([][]string, error) {
-	var out [][]string
-	err := p.each(ctx, func(r driver.Rows) error {
-		var names []string
-		if err := r.Scan(&names); err != nil {
-			return err
-		}
-		out = append(out, names)
-		return nil
-	}, `SELECT DISTINCT arraySort(arrayDistinct(arrayConcat(Hosts, [ResourceId]))) AS Names FROM idlewatt_store.instances FINAL
-		WHERE SeenFrom < ? AND (isNull(SeenTo) OR SeenTo >= ?) AND notEmpty(Hosts) ORDER BY Names`, to, from)
 	return out, err
 }
 
