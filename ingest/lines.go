@@ -77,7 +77,7 @@ func open(path string) (*os.File, io.Reader, error) {
 		return nil, nil, fmt.Errorf("opening %s: %w", path, err)
 	}
 	head := make([]byte, 4)
-	n, _ := f.ReadAt(head, 0) //nolint:errcheck // a short file has no magic number
+	n, _ := f.ReadAt(head, 0) // a short file has no magic number
 	body, err := normalize.Decompress(f, compression(head[:n]))
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("decompressing %s: %w", path, err), f.Close())

@@ -65,7 +65,7 @@ func fixtures() map[string]func(t *testing.T) connectors.Config {
 			return &dcgm.Config{Targets: []string{srv.URL}, Timeout: 5 * time.Second, Parallel: 2, MaxBody: 1 << 20}
 		},
 		"prometheus": prometheusFixture,
-		"runpod": runpodFixture, "vast": vastFixture, "lambda": lambdaFixture, "crusoe": crusoeFixture, "together": togetherFixture,
+		"runpod":     runpodFixture, "vast": vastFixture, "lambda": lambdaFixture, "crusoe": crusoeFixture, "together": togetherFixture,
 		"slurm": slurmFixture, "kubernetes": kubernetesFixture,
 		"awsinventory": awsinventoryFixture, "awsprices": awspricesFixture, "awscur": awscurFixture,
 	}

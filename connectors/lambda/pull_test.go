@@ -18,6 +18,7 @@ import (
 
 // world is a fake whose clock stands at a time, inside a bubble of synctest.
 func world(t testing.TB, start time.Time) *fake {
+	t.Helper()
 	began := time.Now()
 	return &fake{
 		t: t, now: func() time.Time { return start.Add(time.Since(began)) }, pageSize: 2, answer: map[string]func(http.ResponseWriter){},
@@ -330,10 +331,10 @@ func TestDoctor(t *testing.T) {
 		if got := levels(); got != "instances ok, file systems ok, prices ok, audit log ok, rights of the key warn, clock ok, " {
 			t.Error(got)
 		}
-		f.answer["/instances"] = func(w http.ResponseWriter) { w.WriteHeader(401) }
+		f.answer["/instances"] = func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }
 		f.answer["/audit-events"] = func(w http.ResponseWriter) {
 			w.Header().Set("Date", f.now().Add(-time.Hour).UTC().Format(http.TimeFormat))
-			w.WriteHeader(404)
+			w.WriteHeader(http.StatusNotFound)
 		}
 		if got := levels(); got != "instances fail, file systems ok, prices ok, audit log warn, rights of the key warn, clock warn, " {
 			t.Error(got)

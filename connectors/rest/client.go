@@ -188,10 +188,11 @@ var defaultClient = &http.Client{
 }
 
 func (c *Client) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
+	now := c.Now
+	if now == nil {
+		now = time.Now
 	}
-	return time.Now()
+	return now()
 }
 
 // said returns what an error document says, in the forms that providers use, shortened.

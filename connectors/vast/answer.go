@@ -163,7 +163,7 @@ var formFactor = regexp.MustCompile(`(?i)[ _-]?(SXM\d*|PCIE|NVL)$`)
 func model(name, ramMB string) string {
 	short := strings.TrimPrefix(strings.TrimSpace(name), "Tesla ")
 	bare := formFactor.ReplaceAllString(short, "")
-	size := map[int]string{}
+	var size map[int]string
 	switch bare {
 	case "A100", "A100X":
 		size = map[int]string{40: "A100 40GB", 80: "A100 80GB"}

@@ -73,8 +73,14 @@ type fake struct {
 	rentals  []rental
 	pageSize int // of charges
 	late     time.Duration
-	asked    []string // method and path of every request, with its query
+	asked    []request
 	answer   map[string]func(w http.ResponseWriter, r *http.Request)
+}
+
+// request is one that was asked.
+type request struct {
+	path string
+	at   time.Time
 }
 
 func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -83,7 +89,7 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Date", f.now().UTC().Format(http.TimeFormat))
-	f.asked = append(f.asked, r.Method+" "+r.URL.Path+" "+r.URL.Query().Get("select_filters"))
+	f.asked = append(f.asked, request{path: r.URL.Path, at: f.now()})
 	switch special := f.answer[r.URL.Path]; {
 	case r.Header.Get("Authorization") != "Bearer "+secret:
 		w.WriteHeader(http.StatusUnauthorized)

@@ -29,12 +29,9 @@ var (
 
 // quantity is how much an item is of, in hours or GB; nil where it does not say.
 func (r row) quantity() (*money.Decimal, string, error) {
-	unit := "Hours"
-	text := r.Quantity
 	if m := hoursAt.FindStringSubmatch(r.Description); m != nil {
-		text = "" // what is written out is exact
 		d, _, err := money.Parse(m[1])
-		return &d, unit, err
+		return &d, "Hours", err
 	}
 	if m := bytesAt.FindStringSubmatch(r.Description); m != nil {
 		d, _, err := money.Parse(m[1])
@@ -43,11 +40,11 @@ func (r row) quantity() (*money.Decimal, string, error) {
 	if r.Type != itemGPU && r.Type != itemDisk {
 		return nil, "", nil
 	}
-	d, err := amount("quantity", text)
+	d, err := amount("quantity", r.Quantity)
 	if d == nil {
-		unit = ""
+		return nil, "", err
 	}
-	return d, unit, err
+	return d, "Hours", err
 }
 
 // item returns the line of one item of a row, none if it is of nothing.

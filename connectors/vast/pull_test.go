@@ -17,6 +17,7 @@ import (
 
 // world is a fake on 5 November 2026, 10:30 UTC, inside a bubble of synctest.
 func world(t testing.TB, rentals ...rental) *fake {
+	t.Helper()
 	began, start := time.Now(), at("05T10:30")
 	return &fake{
 		t: t, now: func() time.Time { return start.Add(time.Since(began)) }, rentals: rentals, pageSize: 2,
@@ -165,6 +166,31 @@ func TestRunsFollowThePolls(t *testing.T) {
 	})
 }
 
+// Each route has a least time between two requests.
+func TestRequestsKeepTheirDistance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var many []rental
+		for id := 1; id <= 60; id++ {
+			many = append(many, small(id, at("04T01:00"), time.Time{}))
+		}
+		f := world(t, many...)
+		f.pageSize = 25
+		c, k := f.source(t, func(c *Config) { c.Offers = []string{"H100 SXM", "A100 SXM4"} }), &sink{}
+		for range 3 {
+			must(t, k.pull(t.Context(), c))
+		}
+		last := map[string]time.Time{}
+		for _, a := range f.asked {
+			least := map[string]time.Duration{"/api/v0/bundles/": 6 * time.Second, "/api/v0/volumes/": 5500 * time.Millisecond, "/api/v0/metrics/gpu/current/": 3 * time.Second}[a.path]
+			if d := a.at.Sub(last[a.path]); d < max(least, time.Second) {
+				t.Errorf("%s asked again after %v", a.path, d)
+			}
+			last[a.path] = a.at
+		}
+	})
+}
+
 func clock(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -206,10 +232,16 @@ func TestRefusalsDoNotStopThePolls(t *testing.T) {
 		want  string
 		quiet bool
 	}{
-		"no billing_read":  {"/api/v0/charges/", func(w http.ResponseWriter) { w.WriteHeader(403) }, "may not read this", false},
-		"too many charges": {"/api/v0/charges/", func(w http.ResponseWriter) { w.WriteHeader(429); _, _ = w.Write([]byte("API requests too frequent")) }, "429", false},
+		"no billing_read": {"/api/v0/charges/", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, "may not read this", false},
+		"too many charges": {"/api/v0/charges/", func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte("API requests too frequent"))
+		}, "429", false},
 		"refused with 200": {"/api/v0/charges/", func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"success":false,"error":"Invalid date range"}`)) }, "Invalid date range", false},
-		"a redirect":       {"/api/v0/charges/", func(w http.ResponseWriter) { w.Header().Set("Location", "/x"); w.WriteHeader(301) }, "301", false},
+		"a redirect": {"/api/v0/charges/", func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/x")
+			w.WriteHeader(http.StatusMovedPermanently)
+		}, "301", false},
 		"another window": {"/api/v0/charges/", func(w http.ResponseWriter) {
 			_, _ = w.Write([]byte(`{"success":true,"total":1,"count":1,"results":[{"start":1788220800,"end":1788393600,"type":"instance","source":"instance-1","amount":9}]}`))
 		}, "a sum over other days is not counted", false},
@@ -217,10 +249,10 @@ func TestRefusalsDoNotStopThePolls(t *testing.T) {
 			_, _ = w.Write([]byte(`{"success":true,"total":3,"count":0,"results":[]}`))
 		}, "hold 0 rows and say that there are 3", false},
 		"no quota": {"/api/v0/metrics/gpu/current/", func(w http.ResponseWriter) {
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = w.Write([]byte(`{"error":"search_quota_exceeded","retry_after":31200}`))
 		}, "8h40m", false},
-		"user_read": {"/api/v0/users/current/", func(w http.ResponseWriter) { w.WriteHeader(403) }, "", true},
+		"user_read": {"/api/v0/users/current/", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,7 +287,7 @@ func TestRefusedKey(t *testing.T) {
 		f := world(t)
 		c, k := f.source(t, nil), &sink{}
 		f.answer["/api/v1/instances/"] = func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(401)
+			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = w.Write([]byte("bad key " + r.Header.Get("Authorization")))
 		}
 		err := k.pull(t.Context(), c)
@@ -324,65 +356,11 @@ func TestUtilisationWalletAndPrices(t *testing.T) {
 			t.Errorf("prices %v", prices)
 		}
 		for _, asked := range f.asked {
-			if strings.Contains(asked, "invoices") {
-				t.Errorf("payments are asked for: %s", asked)
+			if strings.Contains(asked.path, "invoices") {
+				t.Errorf("payments are asked for: %s", asked.path)
 			}
 		}
 	})
-}
-
-func TestDoctor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := world(t, small(1, at("05T01:00"), time.Time{}))
-		c := f.source(t, nil)
-		levels := func() string {
-			s := ""
-			for _, x := range c.Doctor(t.Context()) {
-				s += x.What + " " + x.Level + ", "
-				if strings.Contains(x.Said+x.Fix, secret) || (x.Fix == "") != (x.Level == connectors.OK) {
-					t.Errorf("finding %+v", x)
-				}
-			}
-			return s
-		}
-		if got := levels(); got != "instance_read ok, billing_read ok, user_read ok, clock ok, " {
-			t.Error(got)
-		}
-		f.answer["/api/v0/charges/"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }
-		f.answer["/api/v0/users/current/"] = func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Date", f.now().Add(time.Hour).UTC().Format(http.TimeFormat))
-			w.WriteHeader(403)
-		}
-		if got := levels(); got != "instance_read ok, billing_read fail, user_read warn, clock warn, " {
-			t.Error(got)
-		}
-		c.cfg.Key.File = "gone"
-		if got := levels(); got != "API key fail, " {
-			t.Error(got)
-		}
-	})
-}
-
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	bad := &Config{BaseURL: "console.vast.ai", WindowDays: 99, Since: "yesterday", ChargesEvery: time.Second, ProjectFromLabel: `^(.*)/`}
-	err := bad.Validate()
-	if err == nil {
-		t.Fatal("taken")
-	}
-	for _, field := range []string{"api_key_env", "base_url", "window_days", "since", "charges_every", "project_from_label"} {
-		if !strings.Contains(err.Error(), field+": ") {
-			t.Errorf("%s is not named in %v", field, err)
-		}
-	}
-	l, err := newLabeller(`^(?P<project>[^/]+)/`)
-	must(t, err)
-	for label, want := range map[string]string{"atlas/x": "map[label:atlas/x project:atlas]", "atlas": "map[label:atlas]", "": "map[]"} {
-		if got := fmt.Sprint(l.tags(label)); got != want {
-			t.Errorf("%q has tags %s, want %s", label, got, want)
-		}
-	}
 }
 
 func TestCursorFromElsewhere(t *testing.T) {
