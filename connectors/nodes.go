@@ -59,7 +59,7 @@ func (n Nodes) change(is event.Node, at time.Time) {
 		since = at
 	}
 	is.At = time.Time{}
-	b, _ := json.Marshal(is) //nolint:errchkjson // texts and times always encode
+	b, _ := json.Marshal(is) // texts and times always encode
 	content := event.ID(string(b), "", "")[:16]
 	s := n[nodeKey(is)]
 	switch {

@@ -174,8 +174,8 @@ func (p *pull) pullPods(ctx context.Context) error {
 	if err := p.noteVanished(ctx, there); err != nil {
 		return err
 	}
-	if p.at.Sub(p.m.Seen) >= fiveMinutes {
-		p.m.Seen = p.at.Truncate(fiveMinutes)
+	if p.at.Sub(p.m.Seen) >= lookStep {
+		p.m.Seen = p.at.Truncate(lookStep)
 	}
 	if err := p.keep(ctx); err != nil {
 		return err
@@ -233,8 +233,8 @@ func (p *pull) noteVanished(ctx context.Context, there map[string]bool) error {
 // ago, the time in which nobody looked is not counted as held.
 func (p *pull) between(start time.Time) time.Time {
 	end := p.at
-	if !p.m.Seen.IsZero() && p.at.Sub(p.m.Seen) > 3*fiveMinutes {
-		end = p.m.Seen.Add(fiveMinutes)
+	if !p.m.Seen.IsZero() && p.at.Sub(p.m.Seen) > 3*lookStep {
+		end = p.m.Seen.Add(lookStep)
 	}
 	if end.Before(start) {
 		end = start

@@ -14,13 +14,13 @@ import (
 
 // memory is the cursor.
 type memory struct {
-	// Seen is when pods were last listed, in steps of fiveMinutes.
+	// Seen is when pods were last listed, in steps of lookStep.
 	Seen  time.Time        `json:"seen,omitzero"`
 	Nodes connectors.Nodes `json:"nodes,omitempty"`
 	Pods  map[string]*seen `json:"pods,omitempty"` // by UID
 }
 
-const fiveMinutes = 5 * time.Minute
+const lookStep = 5 * time.Minute
 
 // seen is what the bus has of one pod.
 type seen struct {

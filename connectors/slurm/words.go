@@ -74,9 +74,9 @@ func (w *words) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (w words) has(any ...string) bool {
+func (w words) has(some ...string) bool {
 	for _, x := range w {
-		for _, y := range any {
+		for _, y := range some {
 			if x == y {
 				return true
 			}
