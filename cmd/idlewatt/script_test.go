@@ -24,6 +24,7 @@ import (
 //	case NAME           write the files of a handed case that has to be put into a feed's form
 //	damage HOW FROM TO  copy a file and damage it
 //	pack HOW FROM TO    gzip, zstd or parquet of a CSV
+//	bucket HOW ...      a bucket that speaks S3, see bucket_test.go
 func TestScript(t *testing.T) {
 	library, err := local.FindLibrary()
 	if err != nil {
@@ -44,7 +45,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"up": up, "ask": ask, "case": writeCase, "damage": damage, "pack": pack,
+			"up": up, "ask": ask, "case": writeCase, "damage": damage, "pack": pack, "bucket": bucket,
 			"ok":    func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, 0, args) },
 			"fails": func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, 1, args) },
 			"usage": func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, 2, args) },

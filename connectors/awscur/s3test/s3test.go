@@ -27,7 +27,7 @@ type Bucket struct {
 	Name string
 	URL  string // the endpoint; buckets are in the path
 
-	tb      testing.TB
+	srv     *httptest.Server
 	backend *s3mem.Backend
 	clock   gofakes3.TimeSourceAdvancer // what listings say an object's time is
 
@@ -39,16 +39,25 @@ type Bucket struct {
 // New starts a server with one empty bucket; it ends with the test.
 func New(tb testing.TB, name string) *Bucket {
 	tb.Helper()
-	clock := gofakes3.FixedTimeSource(time.Unix(0, 0).UTC())
-	b := &Bucket{Name: name, tb: tb, backend: s3mem.New(s3mem.WithTimeSource(clock)), clock: clock}
-	if err := b.backend.CreateBucket(name); err != nil {
-		tb.Fatal(err)
-	}
-	srv := httptest.NewServer(b.watch(IfMatch(gofakes3.New(b.backend).Server())))
-	tb.Cleanup(srv.Close)
-	b.URL = srv.URL
+	b := Start(name)
+	tb.Cleanup(b.Close)
 	return b
 }
+
+// Start starts a server with one empty bucket.
+func Start(name string) *Bucket {
+	clock := gofakes3.FixedTimeSource(time.Unix(0, 0).UTC())
+	b := &Bucket{Name: name, backend: s3mem.New(s3mem.WithTimeSource(clock)), clock: clock}
+	if err := b.backend.CreateBucket(name); err != nil {
+		panic(err)
+	}
+	b.srv = httptest.NewServer(b.watch(IfMatch(gofakes3.New(b.backend).Server())))
+	b.URL = b.srv.URL
+	return b
+}
+
+// Close ends the server.
+func (b *Bucket) Close() { b.srv.Close() }
 
 // watch notes every request and lets a test answer it first.
 func (b *Bucket) watch(next http.Handler) http.Handler {
@@ -86,30 +95,30 @@ func (b *Bucket) Asked() []string {
 
 // Put writes an object with its time of change, of which S3 keeps whole seconds.
 func (b *Bucket) Put(key string, body []byte, at time.Time) {
-	b.tb.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clock.Advance(at.Sub(b.clock.Now()))
 	meta := map[string]string{"Last-Modified": at.UTC().Format(http.TimeFormat)}
 	if _, err := b.backend.PutObject(b.Name, key, meta, bytes.NewReader(body), int64(len(body)), nil); err != nil {
-		b.tb.Error(err)
+		panic(err)
 	}
 }
 
 // Delete removes an object.
 func (b *Bucket) Delete(key string) {
-	b.tb.Helper()
 	if _, err := b.backend.DeleteObject(b.Name, key); err != nil {
-		b.tb.Error(err)
+		panic(err)
 	}
 }
 
-// Credentials writes a file of invented keys in the form of ~/.aws/credentials.
+// Keys is a file of invented keys in the form of ~/.aws/credentials.
+const Keys = "[default]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\naws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n" // AWS's example
+
+// Credentials writes a file with Keys.
 func Credentials(tb testing.TB) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "credentials")
-	text := "[default]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\naws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(Keys), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	return path
