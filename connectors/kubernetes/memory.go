@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -38,10 +37,8 @@ type seen struct {
 
 func recall(cur connectors.Cursor) (*memory, error) {
 	m := &memory{}
-	if cur != nil {
-		if err := json.Unmarshal(cur, m); err != nil {
-			return nil, connectors.Permanent(fmt.Errorf("reading cursor: %w", err))
-		}
+	if err := connectors.Unpack(cur, m); err != nil {
+		return nil, err
 	}
 	if m.Nodes == nil {
 		m.Nodes = connectors.Nodes{}
@@ -52,7 +49,7 @@ func recall(cur connectors.Cursor) (*memory, error) {
 	return m, nil
 }
 
-func (m *memory) cursor() (connectors.Cursor, error) { return json.Marshal(m) }
+func (m *memory) cursor() (connectors.Cursor, error) { return connectors.Pack(m) }
 
 type fact struct {
 	typ string

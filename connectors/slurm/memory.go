@@ -37,10 +37,8 @@ const maxTold = 8000
 
 func recall(cur connectors.Cursor) (*memory, error) {
 	m := &memory{}
-	if cur != nil {
-		if err := json.Unmarshal(cur, m); err != nil {
-			return nil, connectors.Permanent(fmt.Errorf("reading cursor: %w", err))
-		}
+	if err := connectors.Unpack(cur, m); err != nil {
+		return nil, err
 	}
 	if m.Told == nil {
 		m.Told = map[string]*told{}
@@ -51,7 +49,7 @@ func recall(cur connectors.Cursor) (*memory, error) {
 	return m, nil
 }
 
-func (m *memory) cursor() (connectors.Cursor, error) { return json.Marshal(m) }
+func (m *memory) cursor() (connectors.Cursor, error) { return connectors.Pack(m) }
 
 // number says which attempt each record is: Slurm's own count of restarts, or, before Slurm
 // 24.11, which does not say it, one more than the attempt before it that is known.
