@@ -29,6 +29,7 @@ type Bucket struct {
 
 	srv     *httptest.Server
 	backend *s3mem.Backend
+	disk    disk
 	clock   gofakes3.TimeSourceAdvancer // what listings say an object's time is
 
 	mu     sync.Mutex
@@ -51,7 +52,8 @@ func Start(name string) *Bucket {
 	if err := b.backend.CreateBucket(name); err != nil {
 		panic(err)
 	}
-	b.srv = httptest.NewServer(b.watch(IfMatch(gofakes3.New(b.backend).Server())))
+	b.disk = disk{b.backend, map[string]string{}}
+	b.srv = httptest.NewServer(b.watch(b.handler()))
 	b.URL = b.srv.URL
 	return b
 }
