@@ -98,7 +98,7 @@ func (x written) count(w http.ResponseWriter, v2, taken bool) {
 // decoder chooses the reader of a body by its headers, as the specification says.
 func decoder(r *http.Request) (decode func([]byte) (written, error), v2 bool, err error) {
 	if c := r.Header.Get("Content-Encoding"); c != "" && c != "snappy" {
-		return nil, false, fmt.Errorf("Content-Encoding %q is not taken: want snappy", c) //nolint:revive,staticcheck // the header's name
+		return nil, false, fmt.Errorf("Content-Encoding %q is not taken: want snappy", c)
 	}
 	kind := remote.WriteV1MessageType
 	if c := r.Header.Get("Content-Type"); c != "" {

@@ -111,7 +111,8 @@ func writeDoor(t testing.TB, js jetstream.JetStream) *httptest.Server {
 	return srv
 }
 
-func post(t testing.TB, url string, body []byte, header map[string]string) *http.Response {
+// post sends a body and returns the answer's status and how many samples it says it took.
+func post(t testing.TB, url string, body []byte, header map[string]string) (status int, samples string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
 	must(t, err)
@@ -122,7 +123,7 @@ func post(t testing.TB, url string, body []byte, header map[string]string) *http
 	resp, err := http.DefaultClient.Do(req)
 	must(t, err)
 	must(t, resp.Body.Close())
-	return resp
+	return resp.StatusCode, resp.Header.Get("X-Prometheus-Remote-Write-Samples-Written")
 }
 
 func held(t testing.TB, js jetstream.JetStream, stream string) uint64 {
@@ -170,12 +171,12 @@ func TestWriteDoorAnswersAsTheSpecificationSays(t *testing.T) {
 		{"another message", good, map[string]string{"Content-Type": "application/x-protobuf;proto=x.Y"}, 415, 2},
 		{"too long", make([]byte, prometheus.MaxBody+1), nil, 413, 2},
 	} {
-		resp := post(t, srv.URL, c.body, c.header)
-		if resp.StatusCode != c.status || held(t, js, bus.RawWrite) != c.stored {
-			t.Errorf("%s: status %d, want %d; %d messages, want %d", c.name, resp.StatusCode, c.status, held(t, js, bus.RawWrite), c.stored)
+		status, got := post(t, srv.URL, c.body, c.header)
+		if status != c.status || held(t, js, bus.RawWrite) != c.stored {
+			t.Errorf("%s: status %d, want %d; %d messages, want %d", c.name, status, c.status, held(t, js, bus.RawWrite), c.stored)
 		}
 		want := map[bool]string{true: map[bool]string{true: "8", false: "0"}[c.status == 204]}[c.header["Content-Type"] == two]
-		if got := resp.Header.Get("X-Prometheus-Remote-Write-Samples-Written"); got != want {
+		if got != want {
 			t.Errorf("%s: %q samples written, want %q", c.name, got, want)
 		}
 	}
@@ -189,8 +190,8 @@ func TestWriteDoorAnswersAsTheSpecificationSays(t *testing.T) {
 	}
 	// The bus is away: Prometheus has to send it again.
 	must(t, js.DeleteStream(t.Context(), bus.RawWrite))
-	if resp := post(t, srv.URL, good, nil); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("without a stream: %d, want 503", resp.StatusCode)
+	if status, _ := post(t, srv.URL, good, nil); status != http.StatusServiceUnavailable {
+		t.Errorf("without a stream: %d, want 503", status)
 	}
 }
 
@@ -275,8 +276,8 @@ func TestWhatWasThankedForOutlivesACrash(t *testing.T) {
 	at := start
 	send := func(samples []one) {
 		t.Helper()
-		if resp := post(t, srv.URL, snappy.Encode(nil, v1(samples...)), nil); resp.StatusCode != http.StatusNoContent {
-			t.Fatalf("status %d", resp.StatusCode)
+		if status, _ := post(t, srv.URL, snappy.Encode(nil, v1(samples...)), nil); status != http.StatusNoContent {
+			t.Fatalf("status %d", status)
 		}
 	}
 	wait := func(what, key, want string) {

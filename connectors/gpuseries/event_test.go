@@ -44,4 +44,3 @@ func TestLargeScrapeIsSplit(t *testing.T) {
 		t.Error("a retry has another id")
 	}
 }
-

@@ -261,7 +261,7 @@ func (a *Assembler) state(g *group, missing map[string]bool, now time.Time) {
 // target, or has it no more.
 func (a *Assembler) ended(g *group) {
 	o := gpuseries.Options{Target: g.lane.target, At: time.UnixMilli(g.at)}
-	failed := o.Failed(errors.New("Prometheus says that every series of this target has ended"), cmp.Or(g.lane.node, g.lane.target)) //nolint:revive,staticcheck // a name
+	failed := o.Failed(errors.New("Prometheus says that every series of this target has ended"), cmp.Or(g.lane.node, g.lane.target)) //nolint:staticcheck // a name
 	a.emit(failed, "ended", &a.out.Events)
 }
 
