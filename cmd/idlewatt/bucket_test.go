@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/awscur/buckettest"
 )
 
 // buckets are those of the scripts that run, by their data directory.
@@ -24,13 +24,13 @@ func bucket(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	at := ts.MkAbs(".")
 	if args[0] == "start" {
-		b := s3test.Start(args[1])
+		b := buckettest.Start(args[1])
 		buckets.Store(at, b)
 		ts.Defer(func() {
 			b.Close()
 			buckets.Delete(at)
 		})
-		ts.Check(os.WriteFile(ts.MkAbs("keys"), []byte(s3test.Keys), 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs("keys"), []byte(buckettest.Keys), 0o600))
 		for _, file := range args[2:] {
 			text := strings.NewReplacer("ENDPOINT", b.URL, "KEYS", ts.MkAbs("keys")).Replace(ts.ReadFile(file))
 			ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o600))
@@ -41,7 +41,7 @@ func bucket(ts *testscript.TestScript, neg bool, args []string) {
 	if !ok {
 		ts.Fatalf("bucket: none was started")
 	}
-	b := v.(*s3test.Bucket)
+	b := v.(*buckettest.Bucket)
 	if args[0] == "delete" {
 		b.Delete(args[1])
 		return
@@ -49,7 +49,7 @@ func bucket(ts *testscript.TestScript, neg bool, args []string) {
 	body, err := os.ReadFile(ts.MkAbs(args[2]))
 	ts.Check(err)
 	if strings.HasSuffix(args[1], ".gz") {
-		body = s3test.Gzip(body)
+		body = buckettest.Gzip(body)
 	}
 	when, err := time.Parse(time.RFC3339, args[3])
 	ts.Check(err)

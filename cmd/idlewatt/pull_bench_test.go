@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/awscur/buckettest"
 	"github.com/idlewatt/idlewatt/deploy/demo"
 	"github.com/idlewatt/idlewatt/deploy/local"
 	"github.com/idlewatt/idlewatt/schema/event"
@@ -43,7 +43,7 @@ func benchPull(b *testing.B, rows, files int) {
 	bucket, size := benchBucket(b, dir, rows, files)
 	config := filepath.Join(dir, "idlewatt.yaml")
 	writeFile(b, config, fmt.Sprintf("sources:\n  - {name: payer, type: awscur, bucket: %s, prefix: exports, export: cur2, credentials_file: %s, endpoint: '%s', path_style: true}\n",
-		bucket.Name, s3test.Credentials(b), bucket.URL))
+		bucket.Name, buckettest.Credentials(b), bucket.URL))
 	var took time.Duration
 	peak, pulls := 0, 0
 	for b.Loop() {
@@ -66,9 +66,9 @@ func benchPull(b *testing.B, rows, files int) {
 }
 
 // benchBucket makes a month of so many rows in so many files.
-func benchBucket(b *testing.B, dir string, rows, files int) (bucket *s3test.Bucket, size int64) {
+func benchBucket(b *testing.B, dir string, rows, files int) (bucket *buckettest.Bucket, size int64) {
 	b.Helper()
-	bucket = s3test.New(b, "bench-billing")
+	bucket = buckettest.New(b, "bench-billing")
 	at := time.Date(2026, 11, 1, 6, 15, 0, 0, time.UTC)
 	var keys []string
 	var columns []map[string]string

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/connectors"
-	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/awscur/buckettest"
 )
 
 // whoami answers sts:GetCallerIdentity, which goes to the same endpoint in tests.
@@ -24,7 +24,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	const plain = `{"columns":[{"name":"bill_payer_account_name"},{"name":"line_item_line_item_type"},{"name":"line_item_unblended_cost"},{"name":"bill_billing_period_start_date"}],"dataFiles":["f.csv"]}`
 	for name, c := range map[string]struct {
-		change func(b *s3test.Bucket, c *Config)
+		change func(b *buckettest.Bucket, c *Config)
 		answer func(w http.ResponseWriter, r *http.Request) bool
 		worst  string
 		want   []string
@@ -34,14 +34,14 @@ func TestDoctor(t *testing.T) {
 		}},
 		"no right to ask who": {worst: connectors.Warn, want: []string{"sts:GetCallerIdentity", "only to name the identity", "can be read"}},
 		"never run": {
-			answer: whoami, worst: connectors.Fail, change: func(_ *s3test.Bucket, c *Config) { c.Export = "cur3" },
+			answer: whoami, worst: connectors.Fail, change: func(_ *buckettest.Bucket, c *Config) { c.Export = "cur3" },
 			want: []string{"24 hours", "gpuorg-cur2", "correct bucket, prefix or export"},
 		},
 		"manifest denied": {
 			worst: connectors.Fail, want: []string{"s3:GetObject on arn:aws:s3:::gpuorg-billing/", "policy.json"},
 			answer: func(w http.ResponseWriter, r *http.Request) bool {
 				if strings.HasSuffix(r.URL.Path, "Manifest.json") {
-					s3test.Fail(w, 403, "AccessDenied", "Access Denied")
+					buckettest.Fail(w, 403, "AccessDenied", "Access Denied")
 					return true
 				}
 				return whoami(w, r)
@@ -51,33 +51,33 @@ func TestDoctor(t *testing.T) {
 			worst: connectors.Fail, want: []string{data2, "policy.json"},
 			answer: func(w http.ResponseWriter, r *http.Request) bool {
 				if strings.HasSuffix(r.URL.Path, data2) {
-					s3test.Fail(w, 403, "AccessDenied", "Access Denied")
+					buckettest.Fail(w, 403, "AccessDenied", "Access Denied")
 					return true
 				}
 				return whoami(w, r)
 			},
 		},
-		"file gone": {answer: whoami, worst: connectors.Warn, change: func(b *s3test.Bucket, _ *Config) { b.Delete(data2) }, want: []string{"is not there (yet)"}},
-		"no resource ids": {answer: whoami, worst: connectors.Warn, want: []string{"INCLUDE_RESOURCES", "cost allocation tags"}, change: func(b *s3test.Bucket, _ *Config) {
+		"file gone": {answer: whoami, worst: connectors.Warn, change: func(b *buckettest.Bucket, _ *Config) { b.Delete(data2) }, want: []string{"is not there (yet)"}},
+		"no resource ids": {answer: whoami, worst: connectors.Warn, want: []string{"INCLUDE_RESOURCES", "cost allocation tags"}, change: func(b *buckettest.Bucket, _ *Config) {
 			b.Put("f.csv", []byte("a"), delivered)
 			b.Put(manifest2, []byte(plain), delivered)
 		}},
-		"a column that is required": {answer: whoami, worst: connectors.Fail, want: []string{"needs bill_billing_period_start_date"}, change: func(b *s3test.Bucket, _ *Config) {
+		"a column that is required": {answer: whoami, worst: connectors.Fail, want: []string{"needs bill_billing_period_start_date"}, change: func(b *buckettest.Bucket, _ *Config) {
 			b.Put("f.csv", []byte("a"), delivered)
 			b.Put(manifest2, list("f.csv"), delivered)
 		}},
-		"old": {answer: whoami, worst: connectors.Warn, want: []string{"at least once a day"}, change: func(b *s3test.Bucket, _ *Config) {
+		"old": {answer: whoami, worst: connectors.Warn, want: []string{"at least once a day"}, change: func(b *buckettest.Bucket, _ *Config) {
 			b.Put(manifest2, sample(t, "aws_cur2_manifest.json"), delivered.AddDate(0, 0, -3))
 		}},
 		"other region": {worst: connectors.Fail, want: []string{"write `region: us-east-2`"}, answer: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Has("list-type") {
 				w.Header().Set("x-amz-bucket-region", "us-east-2")
-				s3test.Fail(w, 301, "PermanentRedirect", "must be addressed using the specified endpoint")
+				buckettest.Fail(w, 301, "PermanentRedirect", "must be addressed using the specified endpoint")
 				return true
 			}
 			return whoami(w, r)
 		}},
-		"no profile": {worst: connectors.Fail, change: func(_ *s3test.Bucket, c *Config) { c.Profile = "nobody" }, want: []string{`no profile "nobody"`}},
+		"no profile": {worst: connectors.Fail, change: func(_ *buckettest.Bucket, c *Config) { c.Profile = "nobody" }, want: []string{`no profile "nobody"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -44,12 +44,12 @@ func (s *session) arn(action, below string) string {
 
 // fix is what to do about an answer that is about the bucket or a file; "" if it is not.
 func (s *session) fix(err error, api smithy.APIError) string {
-	switch code := api.ErrorCode(); {
-	case code == coldStorage:
+	switch api.ErrorCode() {
+	case coldStorage:
 		return "the file is in an archive storage class: restore it in S3, or leave older months out with `since:`"
-	case code == "NoSuchBucket":
+	case "NoSuchBucket":
 		return fmt.Sprintf("there is no bucket %q: correct `bucket:`", s.cfg.Bucket)
-	case code == "AllAccessDisabled":
+	case "AllAccessDisabled":
 		return "AWS has closed the bucket: ask its owner"
 	}
 	region, other := elsewhere(err, api)

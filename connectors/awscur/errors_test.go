@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/connectors"
-	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/awscur/buckettest"
 	"github.com/idlewatt/idlewatt/connectors/rest/awsapi"
 )
 
-// secret is what no message may hold: the key of s3test.Credentials.
+// secret is what no message may hold: the key of buckettest.Credentials.
 const secret = "wJalrXUtnFEMI"
 
 // said is what S3 answers, in the form of its error documents.
@@ -21,7 +21,7 @@ func said(status int, code, message string, header ...string) func(w http.Respon
 		for i := 0; i+1 < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
 		}
-		s3test.Fail(w, status, code, message)
+		buckettest.Fail(w, status, code, message)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestThrottledOnce(t *testing.T) {
 	b.Before(func(w http.ResponseWriter, r *http.Request) bool {
 		n++
 		if n%2 == 1 {
-			s3test.Fail(w, 503, "SlowDown", "Please reduce your request rate.")
+			buckettest.Fail(w, 503, "SlowDown", "Please reduce your request rate.")
 		}
 		return n%2 == 1
 	})
@@ -108,7 +108,7 @@ func TestWhatConcernsOneMonth(t *testing.T) {
 		b.Put(strings.Replace(manifest2, "2026-10", "2026-11", 1), list("f.csv"), delivered)
 		b.Before(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, data2) {
-				s3test.Fail(w, 403, code, "The operation is not valid for the object's storage class")
+				buckettest.Fail(w, 403, code, "The operation is not valid for the object's storage class")
 				return true
 			}
 			return false

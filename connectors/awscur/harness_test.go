@@ -20,7 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
 	"github.com/idlewatt/idlewatt/connectors"
-	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/awscur/buckettest"
 	"github.com/idlewatt/idlewatt/connectors/rest/awsapi"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
@@ -53,10 +53,10 @@ func must(tb testing.TB, err error) {
 }
 
 // export is a bucket with the sample month as a CUR 2.0 export has it.
-func export(t *testing.T) *s3test.Bucket {
+func export(t *testing.T) *buckettest.Bucket {
 	t.Helper()
-	b := s3test.New(t, bucket)
-	b.Put(data2, s3test.Gzip(sample(t, "aws_cur2.csv")), delivered.Add(-time.Minute))
+	b := buckettest.New(t, bucket)
+	b.Put(data2, buckettest.Gzip(sample(t, "aws_cur2.csv")), delivered.Add(-time.Minute))
 	b.Put(manifest2, sample(t, "aws_cur2_manifest.json"), delivered)
 	return b
 }
@@ -79,11 +79,11 @@ func list(files ...string) []byte {
 }
 
 // source builds the connector on a bucket; it retries at once.
-func source(t *testing.T, b *s3test.Bucket, change func(*Config)) *connector {
+func source(t *testing.T, b *buckettest.Bucket, change func(*Config)) *connector {
 	t.Helper()
 	cfg := &Config{
 		Bucket: bucket, Prefix: "exports", Export: "gpuorg-cur2", Kind: kindAuto, PathStyle: true,
-		Config: awsapi.Config{Region: "eu-west-1", CredentialsFile: s3test.Credentials(t), Endpoint: b.URL},
+		Config: awsapi.Config{Region: "eu-west-1", CredentialsFile: buckettest.Credentials(t), Endpoint: b.URL},
 	}
 	if change != nil {
 		change(cfg)
@@ -194,7 +194,7 @@ func without(asked []string) []string {
 }
 
 // once runs f before the first request that fits.
-func once(b *s3test.Bucket, method, key string, f func()) {
+func once(b *buckettest.Bucket, method, key string, f func()) {
 	done := false
 	b.Before(func(_ http.ResponseWriter, r *http.Request) bool {
 		if !done && r.Method == method && strings.HasSuffix(r.URL.Path, "/"+key) {

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/idlewatt/idlewatt/connectors"
-	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/awscur/buckettest"
 )
 
 // noise does not compress.
@@ -29,7 +29,7 @@ func noise(n int) []byte {
 }
 
 // tear ends the first n downloads of a key after so many bytes of their body.
-func tear(b *s3test.Bucket, key string, n, after int, body []byte, etag string, stall bool) *[]string {
+func tear(b *buckettest.Bucket, key string, n, after int, body []byte, etag string, stall bool) *[]string {
 	var ranges []string
 	b.Before(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, key) {
@@ -63,7 +63,7 @@ func TestBrokenDownloadsGoOn(t *testing.T) {
 	for name, stall := range map[string]bool{"broken": false, "stalled": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s3test.New(t, bucket)
+			b := buckettest.New(t, bucket)
 			body := noise(300_000)
 			b.Put("big.parquet", body, delivered)
 			b.Put(manifest2, list("big.parquet"), delivered)
@@ -85,7 +85,7 @@ func TestBrokenDownloadsGoOn(t *testing.T) {
 // One that never gets on is tried again later, and leaves no delivery.
 func TestDownloadThatNeverGetsOn(t *testing.T) {
 	t.Parallel()
-	b := s3test.New(t, bucket)
+	b := buckettest.New(t, bucket)
 	body := noise(1000)
 	b.Put("big.parquet", body, delivered)
 	b.Put(manifest2, list("big.parquet"), delivered)
@@ -99,7 +99,7 @@ func TestDownloadThatNeverGetsOn(t *testing.T) {
 	none(t, k)
 }
 
-func etagOf(t *testing.T, b *s3test.Bucket, key string) string {
+func etagOf(t *testing.T, b *buckettest.Bucket, key string) string {
 	t.Helper()
 	res, err := http.Head(b.URL + "/" + bucket + "/" + key)
 	must(t, err)
@@ -140,7 +140,7 @@ func TestZips(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s3test.New(t, bucket)
+			b := buckettest.New(t, bucket)
 			b.Put("d/r-1.csv.zip", c.body, delivered)
 			b.Put(manifest2, list("d/r-1.csv.zip"), delivered)
 			k := &taker{}
@@ -171,7 +171,7 @@ func TestZips(t *testing.T) {
 // Any order of reads through ReadAt gives the file's bytes.
 func TestReadAt(t *testing.T) {
 	t.Parallel()
-	b := s3test.New(t, bucket)
+	b := buckettest.New(t, bucket)
 	body := noise(200_000)
 	b.Put("f", body, delivered)
 	s, err := source(t, b, nil).open(t.Context())

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/idlewatt/idlewatt/connectors"
-	"github.com/idlewatt/idlewatt/connectors/awscur/s3test"
+	"github.com/idlewatt/idlewatt/connectors/awscur/buckettest"
 )
 
 // A month is delivered with its files, format, version and the month it is whole for.
@@ -34,64 +34,14 @@ func TestSampleMonth(t *testing.T) {
 	}
 }
 
-// The legacy report lies in the period's folder, or, if it keeps old versions, in a folder per
-// version whose copies are only read where the period's folder has none.
-func TestLegacyReports(t *testing.T) {
-	t.Parallel()
-	text := sample(t, "aws_cur_legacy_manifest.json")
-	const file = "cur/gpuorg-cur/20261001-20261101/20261101T061500Z/gpuorg-cur-00001.csv.gz"
-	other := bytes.Replace(text, []byte("20261101T061500Z/gpuorg-cur-00001"), []byte("20261020T000000Z/gpuorg-cur-00001"), 1)
-	for name, c := range map[string]struct {
-		manifests map[string][]byte
-	}{
-		"at the top":                  {map[string][]byte{"gpuorg-cur-Manifest.json": text}},
-		"copies beside the top":       {map[string][]byte{"gpuorg-cur-Manifest.json": text, "20261020T000000Z/gpuorg-cur-Manifest.json": other}},
-		"copies only, the newest one": {map[string][]byte{"20261020T000000Z/gpuorg-cur-Manifest.json": other, "20261101T061500Z/gpuorg-cur-Manifest.json": text}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := s3test.New(t, bucket)
-			b.Put(file, s3test.Gzip(sample(t, "aws_cur_legacy.csv")), delivered)
-			for at, text := range c.manifests {
-				when := delivered
-				if bytes.Equal(text, other) {
-					when = delivered.AddDate(0, 0, -12)
-				}
-				b.Put("cur/gpuorg-cur/20261001-20261101/"+at, text, when)
-			}
-			s := source(t, b, func(c *Config) { c.Prefix, c.Export = "/cur/", "gpuorg-cur" })
-			k, cur := pulled(t, s, nil)
-			if d := one(t, k, 1); d.Format != "aws-cur-legacy" || d.Covers[0] != "2026-10" || d.Objects[0].Name != file {
-				t.Errorf("delivery %+v", d)
-			}
-			k, _ = pulled(t, s, cur)
-			none(t, k)
-		})
-	}
-}
-
-// Legacy Parquet lies outside the period's folder; the manifest says where.
-func TestLegacyParquetLayout(t *testing.T) {
-	t.Parallel()
-	b := s3test.New(t, bucket)
-	const file = "cur/gpuorg-cur/gpuorg-cur/year=2026/month=10/gpuorg-cur-00001.snappy.parquet"
-	b.Put(file, []byte("PAR1 and more PAR1"), delivered)
-	b.Put("cur/gpuorg-cur/20261001-20261101/gpuorg-cur-Manifest.json", fmt.Appendf(nil,
-		`{"columns":[{"category":"lineItem","name":"LineItemType"},{"category":"lineItem","name":"UnblendedCost"}],"bucket":%q,"reportKeys":[%q]}`, bucket, file), delivered)
-	k, _ := pulled(t, source(t, b, func(c *Config) { c.Prefix, c.Export = "cur", "gpuorg-cur" }), nil)
-	if d := one(t, k, 1); d.Objects[0].Name != file || d.Format != "aws-cur-legacy" {
-		t.Errorf("delivery %+v", d)
-	}
-}
-
 // Only what the manifest lists is read: no stale chunk, no old execution, no copy of a manifest.
 func TestOnlyTheManifestCounts(t *testing.T) {
 	t.Parallel()
 	b := export(t)
 	const data = "exports/gpuorg-cur2/data/BILLING_PERIOD=2026-10/"
 	run := "2026-10-20T01:02:03.000Z-dddddddd-0000-4000-8000-000000000004/"
-	b.Put(data+"gpuorg-cur2-00002.csv.gz", s3test.Gzip([]byte("stale")), delivered.AddDate(0, 0, -2))
-	b.Put(data+run+"gpuorg-cur2-00001.csv.gz", s3test.Gzip([]byte("old run")), delivered.AddDate(0, 0, -2))
+	b.Put(data+"gpuorg-cur2-00002.csv.gz", buckettest.Gzip([]byte("stale")), delivered.AddDate(0, 0, -2))
+	b.Put(data+run+"gpuorg-cur2-00001.csv.gz", buckettest.Gzip([]byte("old run")), delivered.AddDate(0, 0, -2))
 	b.Put("exports/gpuorg-cur2/metadata/BILLING_PERIOD=2026-10/"+run+"gpuorg-cur2-Manifest.json",
 		list(data+run+"gpuorg-cur2-00001.csv.gz"), delivered.Add(time.Hour))
 	k, _ := pulled(t, source(t, b, nil), nil)
@@ -109,9 +59,9 @@ func TestOnlyTheManifestCounts(t *testing.T) {
 // says which one counts.
 func TestCreateNewExports(t *testing.T) {
 	t.Parallel()
-	b := s3test.New(t, bucket)
+	b := buckettest.New(t, bucket)
 	file := "exports/gpuorg-cur2/data/BILLING_PERIOD=2026-10/2026-11-01T06:00:00.000Z-d/gpuorg-cur2-00001.csv.gz"
-	b.Put(file, s3test.Gzip([]byte("a\n1\n")), delivered)
+	b.Put(file, buckettest.Gzip([]byte("a\n1\n")), delivered)
 	b.Put(manifest2, list("s3://"+bucket+"/"+file), delivered)
 	k, _ := pulled(t, source(t, b, nil), nil)
 	if d := one(t, k, 1); d.Objects[0].Name != file {
@@ -119,32 +69,12 @@ func TestCreateNewExports(t *testing.T) {
 	}
 }
 
-// The partition key is written in both cases; both of one month are one month, newest first.
-func TestPartitionKeyInBothCases(t *testing.T) {
-	t.Parallel()
-	b := s3test.New(t, bucket)
-	small := "exports/gpuorg-cur2/metadata/billing_period=2026-10/gpuorg-cur2-Manifest.json"
-	b.Put("f1.csv", []byte("a\n1\n"), delivered)
-	b.Put("f2.csv", []byte("a\n2\n"), delivered)
-	b.Put(small, list("f2.csv"), delivered)
-	s := source(t, b, nil)
-	k, cur := pulled(t, s, nil)
-	if d := one(t, k, 1); d.Covers[0] != "2026-10" || d.Objects[0].Name != "f2.csv" {
-		t.Errorf("delivery %+v", d)
-	}
-	b.Put(manifest2, list("f1.csv"), delivered.Add(time.Hour))
-	k, _ = pulled(t, s, cur)
-	if d := one(t, k, 1); d.Objects[0].Name != "f1.csv" {
-		t.Errorf("delivery %+v", d)
-	}
-}
-
 // Chunks are whole files; keys come as URIs and relative to the bucket, and twice is once.
 func TestChunksAndKeyForms(t *testing.T) {
 	t.Parallel()
-	b := s3test.New(t, bucket)
-	b.Put("d/2.csv.gz", s3test.Gzip([]byte("a\n2\n")), delivered)
-	b.Put("d/1.csv.gz", s3test.Gzip([]byte("a\n1\n")), delivered)
+	b := buckettest.New(t, bucket)
+	b.Put("d/2.csv.gz", buckettest.Gzip([]byte("a\n2\n")), delivered)
+	b.Put("d/1.csv.gz", buckettest.Gzip([]byte("a\n1\n")), delivered)
 	b.Put(manifest2, list("s3://"+bucket+"/d/2.csv.gz", "d/1.csv.gz", "d/2.csv.gz"), delivered)
 	k, _ := pulled(t, source(t, b, nil), nil)
 	d := one(t, k, 2)
@@ -159,8 +89,8 @@ func TestForeignBucketIsRefused(t *testing.T) {
 		"uri":    list("s3://another-bucket/d/1.csv.gz"),
 		"legacy": []byte(`{"bucket":"another-bucket","columns":[{"category":"lineItem","name":"LineItemType"}],"reportKeys":["d/1.csv.gz"]}`),
 	} {
-		b := s3test.New(t, bucket)
-		b.Put("d/1.csv.gz", s3test.Gzip([]byte("a\n1\n")), delivered)
+		b := buckettest.New(t, bucket)
+		b.Put("d/1.csv.gz", buckettest.Gzip([]byte("a\n1\n")), delivered)
 		b.Put(manifest2, text, delivered)
 		k := &taker{}
 		_, err := source(t, b, nil).Pull(t.Context(), nil, k)
@@ -203,7 +133,7 @@ func TestRestatedMonth(t *testing.T) {
 	s := source(t, b, nil)
 	k, cur := pulled(t, s, nil)
 	first := one(t, k, 1)
-	b.Put(data2, s3test.Gzip([]byte("restated")), today.Add(-2*time.Hour))
+	b.Put(data2, buckettest.Gzip([]byte("restated")), today.Add(-2*time.Hour))
 	b.Put(manifest2, append(sample(t, "aws_cur2_manifest.json"), ' '), today.Add(-2*time.Hour))
 	k, _ = pulled(t, s, cur)
 	d := one(t, k, 1)
@@ -218,7 +148,7 @@ func TestReplacedWhileRead(t *testing.T) {
 	t.Parallel()
 	b := export(t)
 	s := source(t, b, nil)
-	fresh := s3test.Gzip([]byte("restated"))
+	fresh := buckettest.Gzip([]byte("restated"))
 	once(b, http.MethodGet, data2, func() {
 		b.Put(data2, fresh, today.Add(-time.Minute))
 		b.Put(manifest2, append(sample(t, "aws_cur2_manifest.json"), ' '), today)
@@ -253,7 +183,7 @@ func TestFilesNewerThanTheirManifest(t *testing.T) {
 	t.Parallel()
 	b := export(t)
 	s := source(t, b, nil)
-	b.Put(data2, s3test.Gzip([]byte("half of the next delivery")), today.Add(-10*time.Minute))
+	b.Put(data2, buckettest.Gzip([]byte("half of the next delivery")), today.Add(-10*time.Minute))
 	k := &taker{}
 	if _, err := s.Pull(t.Context(), nil, k); err == nil || connectors.IsPermanent(err) || !strings.Contains(err.Error(), "newer than its manifest") {
 		t.Errorf("got %v", err)
@@ -283,7 +213,7 @@ func TestMissingFileHoldsUpItsMonthOnly(t *testing.T) {
 	if len(k.deliveries) != 2 || string(cur) != string(k.saved) || strings.Contains(string(cur), "2026-10") {
 		t.Errorf("%d deliveries, cursor %s", len(k.deliveries), cur)
 	}
-	b.Put(data2, s3test.Gzip([]byte("there")), delivered)
+	b.Put(data2, buckettest.Gzip([]byte("there")), delivered)
 	k, _ = pulled(t, s, cur)
 	if d := one(t, k, 1); d.Covers[0] != "2026-10" {
 		t.Errorf("delivery %+v", d)
@@ -293,7 +223,7 @@ func TestMissingFileHoldsUpItsMonthOnly(t *testing.T) {
 // A pull that breaks off goes on at the month it stopped at; nothing is skipped or told twice.
 func TestBackfillGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
-	b := s3test.New(t, bucket)
+	b := buckettest.New(t, bucket)
 	var want []string
 	for m := range 9 {
 		month := fmt.Sprintf("2026-%02d", m+1)
@@ -306,7 +236,7 @@ func TestBackfillGoesOnWhereItStopped(t *testing.T) {
 	s := source(t, b, func(c *Config) { c.Since = "2026-03" })
 	var got []string
 	var cur connectors.Cursor
-	for n := 0; n < 20; n++ {
+	for range 20 {
 		k := &taker{refuse: 3}
 		next, err := s.Pull(t.Context(), cur, k)
 		for _, d := range k.deliveries {
@@ -328,7 +258,7 @@ func TestBackfillGoesOnWhereItStopped(t *testing.T) {
 // Older months are looked at once a week, and a late correction of one is delivered.
 func TestOlderMonthsAreLookedAtWeekly(t *testing.T) {
 	t.Parallel()
-	b := s3test.New(t, bucket)
+	b := buckettest.New(t, bucket)
 	at := strings.Replace(manifest2, "2026-10", "2026-07", 1)
 	b.Put("f.csv", []byte("a\n1\n"), delivered)
 	b.Put(at, list("f.csv"), delivered)
@@ -373,7 +303,7 @@ func TestCapacityBlockIsAnotherReading(t *testing.T) {
 // A manifest without files brings no delivery, and never takes away what was delivered.
 func TestManifestWithoutFiles(t *testing.T) {
 	t.Parallel()
-	b := s3test.New(t, bucket)
+	b := buckettest.New(t, bucket)
 	b.Put(manifest2, list(), delivered)
 	s := source(t, b, nil)
 	k, cur := pulled(t, s, nil)

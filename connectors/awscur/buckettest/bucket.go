@@ -1,9 +1,9 @@
-// Package s3test gives tests a bucket that speaks S3, in this process and without a network:
+// Package buckettest gives tests a bucket that speaks S3, in this process and without a network:
 // gofakes3, and If-Match on reads, which it does not have.
 //
 // What AWS answers to wrong keys, wrong regions or too many requests is not here: gofakes3
 // checks nothing of the kind, so tests hand out such answers themselves.
-package s3test
+package buckettest
 
 import (
 	"bytes"
