@@ -12,6 +12,16 @@ import (
 type Config struct {
 	// Targets are exporters: host:port, or a URL; /metrics is added where there is no path.
 	Targets []string `yaml:"targets"`
+	// SRV is a DNS name whose SRV records name exporters, e.g. _dcgm._tcp.gpu.example.com.
+	SRV string `yaml:"srv"`
+	// HTTPSD is a URL and FileSD a file with targets in the form of Prometheus' HTTP service
+	// discovery: [{"targets": ["host:port"], "labels": {"node": "name"}}].
+	HTTPSD string `yaml:"http_sd"`
+	FileSD string `yaml:"file_sd"`
+	// Kubernetes finds exporters as pods by their labels.
+	Kubernetes *PodsConfig `yaml:"kubernetes"`
+	// Refresh is how often targets are looked for, at most.
+	Refresh time.Duration `yaml:"refresh"`
 	// Nodes names the host of a target as the bill or the inventory knows it.
 	Nodes map[string]string `yaml:"nodes"`
 	// Timeout ends one scrape.
@@ -38,14 +48,14 @@ type TLSConfig struct {
 }
 
 func defaults() *Config {
-	return &Config{Timeout: 10 * time.Second, Parallel: 16, MaxBody: 64 << 20}
+	return &Config{Timeout: 10 * time.Second, Parallel: 16, MaxBody: 64 << 20, Refresh: time.Minute}
 }
 
 // Validate reports everything that is wrong.
 func (c *Config) Validate() error {
 	var errs []error
-	if len(c.Targets) == 0 {
-		errs = append(errs, errors.New("targets: at least one is required"))
+	if len(c.Targets) == 0 && !c.discovers() {
+		errs = append(errs, errors.New("targets: at least one is required, or a way to find them: srv, http_sd, file_sd or kubernetes"))
 	}
 	seen := map[string]bool{}
 	for i, t := range c.Targets {
@@ -58,10 +68,11 @@ func (c *Config) Validate() error {
 		seen[t] = true
 	}
 	for t := range c.Nodes {
-		if !seen[t] {
+		if !seen[t] && !c.discovers() {
 			errs = append(errs, fmt.Errorf("nodes: %q is no target", t))
 		}
 	}
+	errs = append(errs, c.checkDiscovery())
 	if c.Timeout <= 0 {
 		errs = append(errs, errors.New("timeout: must be positive"))
 	}

@@ -1,10 +1,12 @@
 package dcgm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"regexp"
 	"sync"
@@ -42,6 +44,8 @@ type connector struct {
 	config *Config
 	now    func() time.Time
 	client *client
+	dns    resolver
+	where  *discovery
 
 	mu    sync.Mutex
 	nodes map[string]string // host names that targets gave themselves
@@ -52,23 +56,42 @@ func newConnector(source string, c *Config, now func() time.Time) (*connector, e
 	if err != nil {
 		return nil, fmt.Errorf("building source %s: %w", source, err)
 	}
-	return &connector{source: source, config: c, now: now, client: cl, nodes: map[string]string{}}, nil
+	return &connector{
+		source: source, config: c, now: now, client: cl, nodes: map[string]string{}, dns: net.DefaultResolver,
+		where: newDiscovery(c, now, net.DefaultResolver),
+	}, nil
 }
 
-// Pull scrapes every target once. It needs no cursor: what was not scraped in its time is
-// gone, and a failed scrape is a fact of its own.
+// Pull scrapes every target once. What was not scraped in its time is gone, and a failed
+// scrape is a fact of its own; the cursor only holds the targets that were found last. If
+// looking for targets fails, the known ones are scraped all the same and the error comes after.
 func (c *connector) Pull(ctx context.Context, cursor connectors.Cursor, emit connectors.Emitter) (connectors.Cursor, error) {
 	token, err := c.client.token()
 	if err != nil {
 		return cursor, err
 	}
+	targets, next, unwell := c.where.targets(ctx, cursor)
+	c.forget(targets)
+	if err := c.scrapeAll(ctx, targets, token, emit); err != nil {
+		return cursor, err
+	}
+	if unwell == nil {
+		return next, nil
+	}
+	if err := errors.Join(connectors.Keep(ctx, emit, next, ""), ctx.Err()); err != nil {
+		return cursor, err
+	}
+	return cursor, connectors.RetryAfterError{Err: unwell, After: retry}
+}
+
+func (c *connector) scrapeAll(ctx context.Context, all []target, token string, emit connectors.Emitter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var scrapers sync.WaitGroup
 	defer scrapers.Wait()
 	defer cancel()
-	targets := make(chan string)
+	targets := make(chan target)
 	results := make(chan []event.GPUSamples)
-	for range min(c.config.Parallel, len(c.config.Targets)) {
+	for range min(c.config.Parallel, len(all)) {
 		scrapers.Go(func() {
 			for t := range targets {
 				select {
@@ -81,7 +104,7 @@ func (c *connector) Pull(ctx context.Context, cursor connectors.Cursor, emit con
 	}
 	scrapers.Go(func() {
 		defer close(targets)
-		for _, t := range c.config.Targets {
+		for _, t := range all {
 			select {
 			case targets <- t:
 			case <-ctx.Done():
@@ -89,28 +112,28 @@ func (c *connector) Pull(ctx context.Context, cursor connectors.Cursor, emit con
 			}
 		}
 	})
-	for range c.config.Targets {
+	for range all {
 		select {
 		case found := <-results:
 			if err := gpuseries.Send(ctx, c.source, found, emit); err != nil {
-				return cursor, err
+				return err
 			}
 		case <-ctx.Done():
-			return cursor, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return cursor, nil
+	return nil
 }
 
 // scrape reads one target. It has no error: a target that cannot be read is a gap, told by
 // an event with OK false.
-func (c *connector) scrape(ctx context.Context, target, token string) []event.GPUSamples {
+func (c *connector) scrape(ctx context.Context, t target, token string) []event.GPUSamples {
 	at := c.now().UTC().Truncate(time.Millisecond)
-	o := gpuseries.Options{Target: target, Node: c.config.Nodes[target], At: at, ReceivedAt: at}
+	o := gpuseries.Options{Target: t.Addr, Node: cmp.Or(c.config.Nodes[t.Addr], t.Node), At: at, ReceivedAt: at}
 	if len(c.config.Labels) > 0 {
 		o.Labels = c.config.Labels
 	}
-	text, err := c.client.get(ctx, target, token)
+	text, err := c.client.get(ctx, t.Addr, token)
 	if err != nil && len(text) == 0 {
 		return []event.GPUSamples{o.Failed(err, c.node(o))}
 	}

@@ -13,17 +13,39 @@ func (c *connector) Doctor(ctx context.Context) []connectors.Finding {
 	if err != nil {
 		return []connectors.Finding{{Level: connectors.Fail, What: "bearer_token_file", Said: err.Error(), Fix: "let the user that runs idlewatt read it"}}
 	}
-	var out []connectors.Finding
-	for _, t := range c.config.Targets {
+	fresh := newDiscovery(c.config, c.now, c.dns)
+	targets, _, _ := fresh.targets(ctx, nil) // what fails is told place by place
+	out := fresh.findings()
+	for _, t := range targets {
 		out = append(out, c.examine(ctx, t, token))
 	}
 	return out
 }
 
-func (c *connector) examine(ctx context.Context, target, token string) connectors.Finding {
-	f := connectors.Finding{Level: connectors.OK, What: "target " + target}
+// findings tells what each place found.
+func (d *discovery) findings() []connectors.Finding {
+	var out []connectors.Finding
+	for _, p := range d.places {
+		f := connectors.Finding{Level: connectors.OK, What: "targets by " + p.name, Said: fmt.Sprintf("%d found", len(d.found[p.name]))}
+		_, answered := d.found[p.name]
+		switch err := d.failed[p.name]; {
+		case !answered:
+			f.Level, f.Said = connectors.Fail, err.Error()
+			f.Fix = "see that it can be asked from here; until then the targets that were found before are scraped, and new ones are not seen"
+		case err != nil:
+			f.Level, f.Said, f.Fix = connectors.Warn, f.Said+"; left out: "+err.Error(), "mend those entries: nothing is scraped there"
+		case len(d.found[p.name]) == 0:
+			f.Level, f.Fix = connectors.Warn, "an empty list is believed: see whether name, selector or inventory are right"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (c *connector) examine(ctx context.Context, t target, token string) connectors.Finding {
+	f := connectors.Finding{Level: connectors.OK, What: "target " + t.Addr}
 	gpus, rejected := 0, map[string]int{}
-	for _, e := range c.scrape(ctx, target, token) {
+	for _, e := range c.scrape(ctx, t, token) {
 		if !e.OK {
 			f.Level, f.Said = connectors.Fail, e.Error
 			f.Fix = "see whether dcgm-exporter runs there and the port is open from here; without it the node's hours stay unobserved"
