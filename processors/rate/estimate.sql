@@ -9,7 +9,7 @@ INSERT INTO idlewatt_store.estimates (Load, Source, Day, Hour, Start, Stop, RunS
 WITH
 {{template "rates"}},
     piece AS (
-        SELECT r.*, h AS Hour, greatest(SeenFrom, Hour) AS Start, least(End, Hour + INTERVAL 1 HOUR) AS Stop,
+        SELECT r.* EXCEPT (hours), h AS Hour, greatest(SeenFrom, Hour) AS Start, least(End, Hour + INTERVAL 1 HOUR) AS Stop,
             SeenFrom >= Hour AS begins, End <= Hour + INTERVAL 1 HOUR AS ends,
             dateDiff('millisecond', SeenFrom, Start) AS a, if(ends, Billed, dateDiff('millisecond', SeenFrom, Stop)) AS z,
             if(begins, 0, Before + a) AS wide_a, if(ends, Widest, Before + dateDiff('millisecond', SeenFrom, Stop)) AS wide_z

@@ -21,7 +21,8 @@ FROM
         arrayFilter(q -> q.1 IN ('', i.Account) AND q.2 IN ('', i.Region), p.polls) AS polls,
         multiIf(isNotNull(i.SeenTo), assumeNotNull(i.SeenTo), notEmpty(polls), arrayMax(q -> q.3, polls), toDateTime64(i.ReceivedAt, 3, 'UTC')) AS Told
     FROM (SELECT * FROM idlewatt_store.instances FINAL
-        WHERE Provider != 'config' AND (isNotNull(Rate) OR InstanceType != '' OR PricingModel != '' OR Kind != 'machine')) AS i
+        WHERE Provider != 'config' AND SeenFrom >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC') AND ifNull(SeenTo < toDateTime64('2100-01-01 00:00:00', 3, 'UTC'), 1)
+            AND (isNotNull(Rate) OR InstanceType != '' OR PricingModel != '' OR Kind != 'machine')) AS i
     LEFT ANY JOIN
     (
         SELECT Source, groupArray((toString(Account), toString(Region), Last)) AS polls

@@ -22,7 +22,7 @@ SELECT c.x_Load AS Load,
     isNotNull(c.InvoiceId) AS Invoiced, ifNull(c.EffectiveCost, c.BilledCost) AS Paid, isNotNull(c.EffectiveCost) AS Effective,
     c.BilledCost != 0 OR ifNull(c.EffectiveCost, 0) != 0 AS Costs,
     multiIf(c.x_GpuHours > 0 AND c.x_GpuCount > 0,
-            toNullable(toDecimal128(divideDecimal(toDecimal256(assumeNotNull(c.x_GpuHours), 18), toDecimal256(assumeNotNull(c.x_GpuCount), 18), 18), 18)),
+            toNullable(toDecimal128(toDecimal256(assumeNotNull(c.x_GpuHours), 18) / toDecimal256(assumeNotNull(c.x_GpuCount), 18), 18)), -- hours, and divideDecimal is slow
         isNotNull(c.x_InstanceType) AND lower(ifNull(c.ConsumedUnit, '')) IN ('hour', 'hours', 'hrs', 'h'), c.ConsumedQuantity, NULL) AS MachineHours
 FROM idlewatt_store.charges AS c
 WHERE c.x_Load IN (SELECT Load FROM idlewatt_store.live_loads) AND c.x_Dataset != 'estimate' AND c.ChargeCategory = 'Usage'
