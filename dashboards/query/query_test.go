@@ -54,6 +54,10 @@ func everything(ctx context.Context, db query.DB) map[string]func() (int, error)
 			r, err := db.Running(ctx, query.RunningQuestion{SeenSince: time.Date(2026, 5, 30, 0, 0, 0, 0, time.UTC)})
 			return len(r), err
 		},
+		"hosts": func() (int, error) {
+			r, err := db.Hosts(ctx, query.HostsQuestion{SeenSince: time.Date(2026, 5, 30, 0, 0, 0, 0, time.UTC)})
+			return len(r), err
+		},
 		"wallets": func() (int, error) { r, err := db.Wallets(ctx, query.WalletsQuestion{}); return len(r), err },
 		"deliveries": func() (int, error) {
 			r, err := db.Deliveries(ctx, query.DeliveriesQuestion{Limit: 5})

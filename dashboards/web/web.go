@@ -1,7 +1,7 @@
 // Package web serves the pages that people open in a browser: the month at a glance, and the
 // reports.
 //
-// Here live HTTP, headers and the first page. Figures come from dashboards/query, tables and
+// Here live HTTP, headers, the first page, and the list of GPU machines for scrapers. Figures come from dashboards/query, tables and
 // plots from dashboards/report. It only reads: nothing changes state, and no page needs a
 // script. Doors for data (events, remote write) and metrics are not here.
 package web
@@ -40,7 +40,7 @@ type site struct {
 	page    *template.Template
 }
 
-// New returns the handler of "/" and "/reports/". It answers GET and HEAD only.
+// New returns the handler of "/", "/reports/" and "/v1/targets". It answers GET and HEAD only.
 func New(o Options) (http.Handler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -59,6 +59,7 @@ func New(o Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.home)
 	mux.HandleFunc("GET /reports/{name}", s.report)
+	mux.HandleFunc("GET /v1/targets", s.targets)
 	return guarded(mux), nil
 }
 

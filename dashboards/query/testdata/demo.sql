@@ -150,14 +150,14 @@ CREATE TABLE idlewatt.running
 (
     x_Source String, Provider String, Account String, RegionId String, ResourceId String, ResourceName String, ResourceType String, x_InstanceType String,
     x_GpuModel String, x_GpuCount Nullable(Decimal(38, 18)), x_PricingModel String, RunStart DateTime64(3, 'UTC'), SeenUntil DateTime64(3, 'UTC'),
-    CostPerHour Nullable(Decimal(38, 18)), RateSource String, BillingCurrency String, CostSoFar Nullable(Decimal(38, 18))
+    CostPerHour Nullable(Decimal(38, 18)), RateSource String, BillingCurrency String, CostSoFar Nullable(Decimal(38, 18)), Hosts Array(String)
 )
 ENGINE = MergeTree ORDER BY ResourceId
 ;;
 INSERT INTO idlewatt.running VALUES
-    ('rp', 'runpod', '', 'US-KS-2', 'pod-a1', 'finetune-<7>', 'machine', 'H100', 'H100', 2, 'secure', '2026-05-30 18:00:00', '2026-05-31 09:25:00', 5.38, 'provider', 'USD', 82.94),
-    ('aws', 'aws', '210987654321', 'us-east-1', 'i-0abc', '', 'machine', 'p9.48xlarge', '', NULL, 'on_demand', '2026-05-31 07:00:00', '2026-05-31 09:25:00', NULL, '', '', NULL),
-    ('old', 'vast', '', '', '4711', 'forgotten', 'machine', '', 'RTX 4090', 1, 'marketplace', '2026-05-01 07:00:00', '2026-05-12 07:00:00', 0.4, 'provider', 'USD', 105.6)
+    ('rp', 'runpod', '', 'US-KS-2', 'pod-a1', 'finetune-<7>', 'machine', 'H100', 'H100', 2, 'secure', '2026-05-30 18:00:00', '2026-05-31 09:25:00', 5.38, 'provider', 'USD', 82.94, ['pod-a1']),
+    ('aws', 'aws', '210987654321', 'us-east-1', 'i-0abc', '', 'machine', 'p9.48xlarge', '', NULL, 'on_demand', '2026-05-31 07:00:00', '2026-05-31 09:25:00', NULL, '', '', NULL, ['i-0abc', 'ip-10-0-1-5.ec2.internal', 'trn-07', '10.0.1.5']),
+    ('old', 'vast', '', '', '4711', 'forgotten', 'machine', '', 'RTX 4090', 1, 'marketplace', '2026-05-01 07:00:00', '2026-05-12 07:00:00', 0.4, 'provider', 'USD', 105.6, ['4711'])
 ;;
 CREATE TABLE idlewatt.wallets
 (

@@ -61,7 +61,7 @@ CREATE OR REPLACE VIEW idlewatt.running DEFINER = CURRENT_USER SQL SECURITY DEFI
 SELECT r.Origin AS x_Source, r.Provider AS Provider, r.Account AS Account, r.Region AS RegionId, r.ResourceId AS ResourceId, r.Name AS ResourceName, r.Kind AS ResourceType,
     r.InstanceType AS x_InstanceType, if(r.GpuModel != '', r.GpuModel, e.Model) AS x_GpuModel, ifNull(r.GpuCount, e.Gpus) AS x_GpuCount, r.PricingModel AS x_PricingModel,
     r.SeenFrom AS RunStart, r.End AS SeenUntil, coalesce(r.Rate, e.Hourly) AS CostPerHour, if(isNotNull(r.Rate), 'provider', e.How) AS RateSource,
-    if(isNotNull(r.Rate), toString(r.Currency), e.Money) AS BillingCurrency, e.Spent AS CostSoFar
+    if(isNotNull(r.Rate), toString(r.Currency), e.Money) AS BillingCurrency, e.Spent AS CostSoFar, r.Hosts AS Hosts
 FROM idlewatt_store.runs AS r
 LEFT ANY JOIN
 (
