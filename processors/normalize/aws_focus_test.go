@@ -1,6 +1,7 @@
 package normalize
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/idlewatt/idlewatt/schema/event"
@@ -25,6 +26,19 @@ func TestFocusOfAWSSaysTheSameAsItsCUR(t *testing.T) {
 		"-|66.3108", "chat-api|6.2", "pretrain|86.7327", "research|11.57")
 	r.want(`SELECT DISTINCT x_FocusVersion, ServiceProviderName FROM idlewatt.charges WHERE x_Source = ?`, src, "1.2|AWS")
 	r.want(`SELECT Tags['aws:eks:cluster-name'], Tags['team'] FROM idlewatt.charges WHERE x_Source = ? AND x_Row = 1`, src, "train-a|pretrain")
+}
+
+// The same sums whatever the file is packed in, and whichever way its bytes take.
+func TestFocusOfAWSAddsUpInEveryForm(t *testing.T) {
+	t.Parallel()
+	r := freshRig(t)
+	for i, v := range r.variants(bill{file: "aws_focus.csv", format: "aws-focus"}) {
+		r.p.SharedDisk = !v.streamed
+		d := r.delivery(event.BillingDelivery{Source: "payer", Format: "aws-focus", Version: fmt.Sprint(i)}, v.object)
+		r.load(Live, d)
+		r.sums(d.Source, "17|27213.2735|63.4735|27402.1615")
+		r.want(`SELECT toString(sum(x_GpuHours)) FROM idlewatt.charges WHERE x_Source = ?`, []any{d.Source}, "36")
+	}
 }
 
 // A public FOCUS 1.0 sample has no columns of AWS's own: its EC2 machines are told by their
