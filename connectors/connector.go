@@ -25,7 +25,8 @@ type Connector interface {
 	// Pull fetches what is new since the cursor, hands it to emit and returns the next
 	// cursor. It is called again after a crash with the last saved cursor and must then emit
 	// the same facts with the same ids. It keeps no goroutine after it returns. Errors are
-	// classified by Permanent, RetryAfter and, for everything else, try again later.
+	// classified by Permanent, RetryAfter and, for everything else, try again later. A pull
+	// that takes long saves where it is with Keep.
 	Pull(ctx context.Context, cursor Cursor, emit Emitter) (Cursor, error)
 }
 
