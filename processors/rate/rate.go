@@ -38,7 +38,7 @@ type Options struct {
 // Processor computes and shows estimates.
 type Processor struct {
 	Options
-	// bills is the state of the bills that complete_through was read from.
+	// bills is the state of the bills at the last pass that ended well.
 	bills string
 }
 
@@ -119,14 +119,27 @@ func (p *Processor) pass(ctx context.Context, from time.Time, patience time.Dura
 	if err != nil || nothing == "0" { // nobody has an inventory: the rest costs a second
 		return 0, err
 	}
-	if err := p.completeThrough(ctx); err != nil {
+	bills, err := p.completeThrough(ctx)
+	if err != nil {
 		return 0, err
 	}
 	computed, err := p.estimate(ctx, from, patience)
 	if err != nil {
 		return computed, err
 	}
-	shown, err := p.show(ctx)
+	// A bill moves any day, and an invoice all those of its period.
+	invoices, err := p.text(ctx, "looking for invoices", "SELECT toString(count()) FROM idlewatt_store.invoices WHERE BillingPeriodEnd > toDateTime64('"+
+		from.UTC().Format(sqlTime)+"', 3, 'UTC') OR BillingPeriodEnd <= BillingPeriodStart")
+	if err != nil {
+		return computed, err
+	}
+	if bills != p.bills || invoices != "0" {
+		from = beginning
+	}
+	shown, err := p.show(ctx, from)
+	if err == nil {
+		p.bills = bills
+	}
 	return computed + shown, err
 }
 
@@ -150,15 +163,15 @@ func (p *Processor) text(ctx context.Context, what, sql string) (string, error) 
 	return s, nil
 }
 
-// completeThrough notes until when bills are whole, if there are other bills than last time.
-func (p *Processor) completeThrough(ctx context.Context) error {
+// completeThrough notes until when bills are whole, if there are other bills than last time,
+// and returns what tells the bills there are now from those.
+func (p *Processor) completeThrough(ctx context.Context) (string, error) {
 	bills, err := p.text(ctx, "looking for new bills", `SELECT toString((count(), max(CommittedAt))) FROM idlewatt_store.commits WHERE Dataset != 'estimate'`)
 	if err != nil || bills == p.bills {
-		return err
+		return bills, err
 	}
 	if err := p.DB.Exec(ctx, statement("through.sql")); err != nil {
-		return fmt.Errorf("reading until when bills are whole: %w", err)
+		return "", fmt.Errorf("reading until when bills are whole: %w", err)
 	}
-	p.bills = bills
-	return nil
+	return bills, nil
 }

@@ -25,10 +25,10 @@ type scope struct {
 // scopesAtOnce is at most what the low 16 bits of a load can tell apart.
 const scopesAtOnce = 1000
 
-// show brings the charges of dataset estimate to what no bill covers. All that differs is
-// committed in one insert, so that an hour never moves from one scope to another unseen.
-func (p *Processor) show(ctx context.Context) (int, error) {
-	late, err := p.late(ctx)
+// show brings the charges of dataset estimate, of the days from a moment on, to what no bill
+// covers. All that differs is committed in one insert, so that an hour never moves from one scope to another unseen.
+func (p *Processor) show(ctx context.Context, from time.Time) (int, error) {
+	late, err := p.late(ctx, from)
 	if err != nil {
 		return 0, err
 	}
@@ -45,8 +45,9 @@ func (p *Processor) show(ctx context.Context) (int, error) {
 }
 
 // late are the parameters that name the estimates which no whole bill covers.
-func (p *Processor) late(ctx context.Context) (clickhouse.Parameters, error) {
-	rows, err := p.DB.Query(ctx, statement("late.sql"))
+func (p *Processor) late(ctx context.Context, from time.Time) (clickhouse.Parameters, error) {
+	first := from.UTC().Format(sqlTime)
+	rows, err := p.DB.Query(with(ctx, clickhouse.Parameters{"from": first}), statement("late.sql"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for days without a bill: %w", err)
 	}
@@ -68,7 +69,7 @@ func (p *Processor) late(ctx context.Context) (clickhouse.Parameters, error) {
 		}
 	}
 	return clickhouse.Parameters{
-		"loads": "[" + strings.Join(loads, ", ") + "]", "since": since.Format(sqlTime), "till": till.Format(sqlTime),
+		"loads": "[" + strings.Join(loads, ", ") + "]", "since": since.Format(sqlTime), "till": till.Format(sqlTime), "from": first,
 	}, rows.Err()
 }
 

@@ -9,5 +9,5 @@ FULL OUTER JOIN
     SELECT Scope, toString(any(c.Source)) AS Source, toDate(argMax(c.PeriodStart, c.Version)) AS Day, argMax(c.Load, c.Version) AS Load, argMax(c.ContentHash, c.Version) AS Hash
     FROM idlewatt_store.commits AS c WHERE Dataset = 'estimate' GROUP BY Scope
 ) AS l ON l.Scope = w.Scope
-WHERE w.Scope != '' AND toString(w.Hash) != l.Hash OR w.Scope = '' AND l.Load != 0
+WHERE w.Scope != '' AND toString(w.Hash) != l.Hash OR w.Scope = '' AND l.Load != 0 AND l.Day >= toDate({from: DateTime64(3, 'UTC')})
 ORDER BY Day, Scope
