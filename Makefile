@@ -14,7 +14,7 @@ PKG     ?= ./...
 TIMEOUT ?= 20m
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine prometheus build demo test lint bench check clean
+.PHONY: help setup engine prometheus build dcgm demo test lint bench check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,15 @@ $(LINTER):
 build: ## build bin/idlewatt
 	@mkdir -p $(BIN)
 	@$(GO) build -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o $(BINARY) ./cmd/idlewatt
+
+# go-dcgm binds libdcgm at run time, function by function: a linker that binds all at once
+# (-z now) makes a binary that dies where DCGM is missing.
+dcgm: export CGO_ENABLED = 1
+dcgm: ## test and build bin/idlewatt-dcgm, which asks DCGM host engines itself (needs cgo)
+	@mkdir -p $(BIN)
+	@$(GO) vet -tags dcgm ./connectors/dcgmhost
+	@$(GO) test -tags dcgm -timeout $(TIMEOUT) ./connectors/dcgmhost
+	@$(GO) build -buildvcs=false -tags dcgm -ldflags '-X main.version=$(VERSION) -extldflags "-Wl,-z,lazy"' -o $(BINARY)-dcgm ./cmd/idlewatt
 
 demo: engine build ## the sample month: what it cost, what was idle, the alert, the web page
 	@$(BINARY) demo $(ARGS)

@@ -8,6 +8,7 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/awsprices"
 	"github.com/idlewatt/idlewatt/connectors/crusoe"
 	"github.com/idlewatt/idlewatt/connectors/dcgm"
+	"github.com/idlewatt/idlewatt/connectors/dcgmhost"
 	"github.com/idlewatt/idlewatt/connectors/eventfile"
 	"github.com/idlewatt/idlewatt/connectors/files"
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
@@ -33,6 +34,7 @@ func Factories() []connectors.Factory {
 		crusoe.Factory(),
 		together.Factory(),
 		dcgm.Factory(),
+		dcgmhost.Factory(),
 		prometheus.Factory(),
 		slurm.Factory(),
 		kubernetes.Factory(),

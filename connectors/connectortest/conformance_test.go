@@ -33,6 +33,8 @@ func waivers() map[string]string {
 		"dcgm repeats": "a scrape is a fact of its own moment: what was not scraped then is gone",
 		"dcgm fails":   "a target that is down is a fact, told by an event, and no error",
 
+		"dcgmhost repeats": "a reading is a fact of its own moment",
+
 		"together repeats": "what is asked at another moment is another version of the answer",
 	}
 }
@@ -64,6 +66,7 @@ func fixtures() map[string]func(t *testing.T) connectors.Config {
 			t.Cleanup(srv.Close)
 			return &dcgm.Config{Targets: []string{srv.URL}, Timeout: 5 * time.Second, Parallel: 2, MaxBody: 1 << 20}
 		},
+		"dcgmhost":   dcgmhostFixture,
 		"prometheus": prometheusFixture,
 		"runpod":     runpodFixture, "vast": vastFixture, "lambda": lambdaFixture, "crusoe": crusoeFixture, "together": togetherFixture,
 		"slurm": slurmFixture, "kubernetes": kubernetesFixture,
