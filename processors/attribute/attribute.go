@@ -92,7 +92,7 @@ func (p *Processor) Once(ctx context.Context) (int, error) {
 }
 
 // dueSQL compares what each (load, day) was computed from with what there is now: the live
-// intervals and the jobs of the days it covers, and the host map.
+// intervals and the jobs of the days it covers, and whose their hosts' names were then.
 const dueSQL = `
 WITH
     keys AS (
@@ -105,25 +105,33 @@ WITH
             FROM idlewatt_store.charges WHERE x_Load IN (SELECT Load FROM idlewatt_store.live_loads) AND isNotNull(x_SplitParentId) GROUP BY x_Load, Day
         )
         GROUP BY x_Load, Day),
-    hosts AS (
-        SELECT sipHash64(arraySort(groupArray((Uuid, Node, ResourceId)))) AS h FROM idlewatt_store.gpu_resources),
+    hosts AS (SELECT Name, Runs FROM idlewatt_store.host_map),
     days AS (
         SELECT Day, groupBitXor(h) AS h FROM
         (
             SELECT Day, sipHash64(Uuid, Instance, max(Load)) AS h FROM idlewatt_store.interval_commits GROUP BY Uuid, Instance, Day
             UNION ALL
-            SELECT Day, sipHash64(toString(('job', Scheduler, Cluster, JobId, ArrayTask, Attempt, Nodes, GpuCount, Start, End, Project, Team)))
+            SELECT Day, sipHash64(toString(('host', Uuid, Node, arrayMap(r -> (greatest(r.1, d0), least(r.2, d1), r.3), arrayFilter(r -> r.1 < d1 AND r.2 > d0, g.Runs)),
+                arrayMap(r -> (greatest(r.1, d0), least(r.2, d1), r.3), arrayFilter(r -> r.1 < d1 AND r.2 > d0, h.Runs)))))
+            FROM (SELECT DISTINCT Day, Uuid, Node, toDateTime64(Day, 3, 'UTC') AS d0, d0 + INTERVAL 1 DAY AS d1 FROM idlewatt_store.live_intervals) AS i
+            LEFT ANY JOIN idlewatt_store.gpu_map AS g ON g.Name = i.Uuid
+            LEFT ANY JOIN hosts AS h ON h.Name = lower(i.Node)
+            UNION ALL
+            SELECT Day, sipHash64(toString(('job', Scheduler, Cluster, JobId, ArrayTask, Attempt, Nodes, GpuCount, Start, End, Project, Team,
+                arrayMap(r -> (greatest(r.1, d0), least(r.2, d1), r.3), arrayFilter(r -> r.1 < d1 AND r.2 > d0, h.Runs)))))
             FROM
             (
+                SELECT *, toDateTime64(Day, 3, 'UTC') AS d0, d0 + INTERVAL 1 DAY AS d1, if(length(Nodes) = 1, lower(Nodes[1]), '') AS Host FROM (
                 SELECT *, arrayJoin(arrayMap(i -> toDate(Start) + i, range(toUInt32(least(400,
                     dateDiff('day', toDate(Start), toDate(ifNull(End, now()))) + 1))))) AS Day
-                FROM idlewatt_store.jobs WHERE isNotNull(Start) AND notEmpty(Nodes) AND ifNull(End, now()) >= Start
-            )
+                FROM idlewatt_store.jobs WHERE isNotNull(Start) AND notEmpty(Nodes) AND ifNull(End, now()) >= Start)
+            ) AS j
+            LEFT ANY JOIN hosts AS h ON h.Name = j.Host
         )
         GROUP BY Day),
     wanted AS (
-        SELECT k.x_Load AS x_Load, k.Day AS Day, sipHash64('v` + methodVersion + `', toString((if(any(k.HasGpus), (SELECT h FROM hosts), 0),
-            groupBitXorIf(assumeNotNull(d.h), k.HasGpus AND d.Day BETWEEN k.Day AND k.LastDay)))) AS Fingerprint, any(k.HasGpus) AS Gpus, any(k.HasPods) AS Pods
+        SELECT k.x_Load AS x_Load, k.Day AS Day, sipHash64('v` + methodVersion + `', toString(
+            groupBitXorIf(assumeNotNull(d.h), k.HasGpus AND d.Day BETWEEN k.Day AND k.LastDay))) AS Fingerprint, any(k.HasGpus) AS Gpus, any(k.HasPods) AS Pods
         FROM keys AS k CROSS JOIN (SELECT * FROM days UNION ALL SELECT toDate('1970-01-01'), toUInt64(0)) AS d
         GROUP BY x_Load, Day)
 SELECT w.x_Load, w.Day, w.Fingerprint, w.Gpus, w.Pods
@@ -134,7 +142,7 @@ WHERE c.ChargeLoad = 0 OR c.Fingerprint != w.Fingerprint
 ORDER BY w.x_Load, w.Day`
 
 // methodVersion changes when the split itself changes, so that every day is recomputed.
-const methodVersion = "2"
+const methodVersion = "3"
 
 func (p *Processor) due(ctx context.Context) ([]key, error) {
 	rows, err := p.DB.Query(ctx, dueSQL)

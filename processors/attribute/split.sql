@@ -23,17 +23,16 @@ WITH
     {{- if .Pods}}{{template "shares"}}{{end}}
     span AS (SELECT min(h0) AS a, max(e) AS z FROM bill),
     seen AS (
-        SELECT r.ResourceId AS Resource, toStartOfHour(i.Start) AS Hour, i.*
-        FROM (SELECT * FROM idlewatt_store.live_intervals WHERE Day BETWEEN toDate((SELECT a FROM span)) AND toDate((SELECT z FROM span))) AS i
-        INNER JOIN idlewatt_store.gpu_resources AS r ON r.Uuid = i.Uuid AND r.Node = i.Node
-        WHERE r.ResourceId IN (SELECT Resource FROM bill)),
+        SELECT i.ResourceId AS Resource, toStartOfHour(i.Start) AS Hour, i.*
+        FROM (SELECT * FROM idlewatt_store.placed_intervals WHERE Day BETWEEN toDate((SELECT a FROM span)) AND toDate((SELECT z FROM span))) AS i
+        WHERE i.ResourceId IN (SELECT Resource FROM bill)),
     -- Level one: the charge over its hours, by the hours in which the machine is known to have run.
     hourly AS (
-        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, Hour, quality AS spread, assumeNotNull(h_) AS Hours, q_ AS Consumed, p_ AS Priced,
+        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, Hour, Seen, quality AS spread, assumeNotNull(h_) AS Hours, q_ AS Consumed, p_ AS Priced,
             l_ AS List, c_ AS Contracted, e_ AS Effective, b_ AS Billed
         FROM
         (
-        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, hs, w, quality,
+        SELECT x_Object, x_Row, Day, Resource, s, e, gpus, hs, known, w, quality,
             {{split "hours" "w"}} AS hours_, {{split "ConsumedQuantity" "w"}} AS consumed_, {{split "PricingQuantity" "w"}} AS priced_,
             {{split "ListCost" "w"}} AS list_, {{split "ContractedCost" "w"}} AS contracted_,
             {{split "EffectiveCost" "w"}} AS effective_, {{split "BilledCost" "w"}} AS billed_
@@ -62,7 +61,7 @@ WITH
             )
         )
         )
-        ARRAY JOIN hs AS Hour, w AS part, hours_ AS h_, consumed_ AS q_, priced_ AS p_, list_ AS l_, contracted_ AS c_, effective_ AS e_, billed_ AS b_
+        ARRAY JOIN hs AS Hour, known AS Seen, w AS part, hours_ AS h_, consumed_ AS q_, priced_ AS p_, list_ AS l_, contracted_ AS c_, effective_ AS e_, billed_ AS b_
         WHERE part > 0),
     -- The machine's billed GPU time in an hour, over all charges that bill that same time.
     timed AS (
@@ -82,17 +81,18 @@ WITH
             (toLowCardinality('busy'), toLowCardinality('scheduled'), j.Scheduler, j.Cluster, j.JobId, j.ArrayTask, j.Attempt, j.JobId,
                 toLowCardinality('scheduled'), j.Project, j.Team, j.Environment, toLowCardinality(j.Node), '', toLowCardinality(''),
                 CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), CAST(NULL AS Nullable(DateTime64(3, 'UTC'))), 'scheduled', toUInt64(0), '') AS what,
-            toInt256(dateDiff('millisecond', greatest(assumeNotNull(j.Start), t.cs), least(ifNull(j.End, t.ce), t.ce)))
+            toInt256(dateDiff('millisecond', greatest(j.Start, t.cs), least(j.End, t.ce)))
                 * unit * if(j.GpuCount > 0, toInt256(j.GpuCount), toInt256(t.gpus)) AS weight
         FROM timed AS t
         INNER JOIN
         (
-            SELECT * EXCEPT (Nodes), arrayJoin(Nodes) AS Node, h.ResourceId AS Resource
+            SELECT q.* EXCEPT (Nodes, Start, End), q.Nodes[1] AS Node, h.ResourceId AS Resource, greatest(assumeNotNull(q.Start), h.From) AS Start,
+                least(ifNull(q.End, h.To), h.To) AS End -- while the name is this machine's
             FROM (SELECT *, arrayJoin(Nodes) AS Host FROM idlewatt_store.jobs WHERE isNotNull(Start) AND notEmpty(Nodes)
                 AND Evidence != 'declared' AND length(Nodes) = 1) AS q
             INNER JOIN idlewatt_store.host_resources AS h ON h.Node = lower(q.Host)
         ) AS j ON j.Resource = t.Resource
-        WHERE j.Start < t.ce AND ifNull(j.End, t.ce) > t.cs AND (t.Resource, t.Hour) NOT IN (SELECT Resource, toDateTime64(Hour, 3, 'UTC') FROM seen)
+        WHERE j.Start < t.ce AND j.End > t.cs AND NOT t.Seen
         {{- if .Pods}}
         UNION ALL
         SELECT t.x_Object, t.x_Row, t.Hour,

@@ -65,6 +65,7 @@ func Views(timeZone string) ([]string, error) {
 	}
 	funcs := template.FuncMap{
 		"tz": func() string { return timeZone }, "split": money.SplitSQL, "costs": func() string { return costColumns },
+		"forever": func() string { return "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')" },
 	}
 	var out []string
 	for _, f := range files {

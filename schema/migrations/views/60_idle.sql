@@ -21,7 +21,7 @@ GROUP BY m.ResourceId
 ;;
 -- Idle hours with their cost: billed where the bill covers them, else estimated by rate.
 CREATE OR REPLACE VIEW idlewatt_store.idle_parts AS
-SELECT r.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS Instance,
+SELECT i.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS Instance,
     -- NVIDIA H100 80GB HBM3 is an H100, as the bill calls it.
     replaceRegexpAll(i.GpuModel, '^(NVIDIA|AMD|Tesla) |( [0-9]+GB)?( HBM[0-9a-z]*)?( PCIe)?$', '') AS GpuModel,
     i.State AS State, i.Cause AS Cause, i.Start AS Start, i.End AS End,
@@ -37,9 +37,8 @@ SELECT r.ResourceId AS ResourceId, i.Node AS Node, i.Uuid AS Uuid, i.Instance AS
     if(a.Parts > 0 AND a.Estimated = 0, 'billed', 'estimated') AS x_ChargeStatus,
     t.ServiceProviderName AS ServiceProviderName, t.BillingAccountId AS BillingAccountId, t.SubAccountId AS SubAccountId, t.RegionId AS RegionId,
     if(t.ResourceId != '', toNullable(t.Rate), NULL) AS Rate, if(t.ResourceId != '' AND t.x_GpuCount > 0, toUInt64(ceil(toFloat64(assumeNotNull(t.x_GpuCount)))), n.Gpus) AS NodeGpus
-FROM (SELECT * FROM idlewatt_store.live_intervals WHERE State IN ('allocated_idle', 'unallocated_idle')) AS i
-LEFT ANY JOIN idlewatt_store.gpu_resources AS r ON r.Uuid = i.Uuid AND r.Node = i.Node
-LEFT ANY JOIN idlewatt_store.resource_rates AS t ON t.ResourceId = r.ResourceId
+FROM (SELECT * FROM idlewatt_store.placed_intervals WHERE State IN ('allocated_idle', 'unallocated_idle')) AS i
+LEFT ANY JOIN idlewatt_store.resource_rates AS t ON t.ResourceId = i.ResourceId
 LEFT ANY JOIN (SELECT Node, uniqExact(Uuid) AS Gpus FROM idlewatt_store.live_intervals GROUP BY Node) AS n ON n.Node = i.Node
 LEFT ANY JOIN
 (
@@ -119,16 +118,17 @@ GROUP BY p.ResourceId, p.Node, p.State, p.Owner
 CREATE OR REPLACE VIEW idlewatt.idle_now DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT * FROM idlewatt_store.idle_at(at = now64(3))
 ;;
+-- GPU time without a bill, and bills without GPU time. An ambiguous host has a name that several
+-- resources hold at one time: Candidates says which.
 CREATE OR REPLACE VIEW idlewatt.unmatched_hosts DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
-SELECT 'host without resource' AS Kind, i.Node AS Name, '' AS ResourceId,
+SELECT if(empty(i.Candidates), 'host without resource', 'ambiguous host') AS Kind, i.Node AS Name, '' AS ResourceId,
     toDecimal128(divideDecimal(toDecimal256(sum(dateDiff('millisecond', Start, End)), 0), toDecimal256(3600000, 0), 18), 18) AS GpuHours,
-    CAST(NULL AS Nullable(Decimal(38, 18))) AS Cost, '' AS BillingCurrency, min(Start) AS FirstSeen, max(End) AS LastSeen
-FROM idlewatt_store.live_intervals AS i
-LEFT ANY JOIN idlewatt_store.gpu_resources AS r ON r.Uuid = i.Uuid AND r.Node = i.Node
-WHERE r.ResourceId = '' GROUP BY i.Node
+    CAST(NULL AS Nullable(Decimal(38, 18))) AS Cost, '' AS BillingCurrency, min(Start) AS FirstSeen, max(End) AS LastSeen, i.Candidates AS Candidates
+FROM idlewatt_store.placed_intervals AS i
+WHERE i.ResourceId = '' GROUP BY i.Node, i.Candidates
 UNION ALL
 SELECT 'resource without telemetry', ifNull(any(ResourceName), assumeNotNull(ResourceId)), assumeNotNull(ResourceId),
-    sum(assumeNotNull(x_GpuHours)), sum(EffectiveCost), BillingCurrency, min(ChargePeriodStart), max(ChargePeriodEnd)
+    sum(assumeNotNull(x_GpuHours)), sum(EffectiveCost), BillingCurrency, min(ChargePeriodStart), max(ChargePeriodEnd), CAST([] AS Array(String))
 FROM idlewatt_store.gpu_charges
-WHERE assumeNotNull(ResourceId) NOT IN (SELECT ResourceId FROM idlewatt_store.gpu_resources WHERE ResourceId != '')
+WHERE assumeNotNull(ResourceId) NOT IN (SELECT DISTINCT ResourceId FROM idlewatt_store.placed_intervals WHERE ResourceId != '')
 GROUP BY ResourceId, BillingCurrency
