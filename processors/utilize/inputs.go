@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
 
 // derivation is the version of the rules in this package: a change that alters rows raises
 // it, and every day is derived again.
-const derivation = 1
+const derivation = 2
 
 // dayHash is what a card's samples of one day hash to: its first hour, its last one, and what
 // lies between, so that the margins of the days beside it can be told.
@@ -35,10 +36,11 @@ type inputs struct {
 	intervals map[targetDay]int64
 	likes     likeDays
 	jobs      []Job
-	machines  [][]string
+	machines  []Machine
+	failed    map[cardDay][]string // instances that a fault took out of use before the day
 	index     *Jobs
 	onNode    map[nodeDay]map[string]bool
-	static    string // policy, version and machines, as text
+	static    string // policy and version, as text
 }
 
 type (
@@ -75,6 +77,9 @@ func (p *Processor) inputs(ctx context.Context, days []time.Time) (*inputs, erro
 	if in.machines, err = p.readMachines(ctx, from, to); err != nil {
 		return nil, fmt.Errorf("reading machines: %w", err)
 	}
+	if in.failed, err = p.readFailed(ctx, days); err != nil {
+		return nil, fmt.Errorf("reading faults: %w", err)
+	}
 	for k, h := range in.hashes {
 		for _, n := range strings.Split(h.nodes, "\x00") {
 			d := nodeDay{strings.ToLower(n), k.day}
@@ -85,7 +90,7 @@ func (p *Processor) inputs(ctx context.Context, days []time.Time) (*inputs, erro
 		}
 	}
 	in.index = NewJobs(in.jobs, in.machines)
-	static, err := json.Marshal([]any{derivation, in.policy, in.machines})
+	static, err := json.Marshal([]any{derivation, in.policy})
 	in.static = string(static)
 	return in, err
 }
@@ -127,7 +132,7 @@ func (in *inputs) fingerprint(k cardDay, jobs uint64) uint64 {
 	h := fnv.New64a()
 	own := in.hashes[k]
 	before, after := in.hashes[cardDay{k.uuid, k.day.Add(-oneDay)}], in.hashes[cardDay{k.uuid, k.day.Add(oneDay)}]
-	fmt.Fprintln(h, in.static, jobs, before.last, own.first, own.middle, own.last, after.first)
+	fmt.Fprintln(h, in.static, jobs, before.last, own.first, own.middle, own.last, after.first, in.failed[k])
 	for _, model := range strings.Split(own.models+"\x00"+before.models, "\x00") {
 		fmt.Fprintln(h, in.likes.like(model, k.day))
 	}
@@ -145,7 +150,7 @@ func (in *inputs) fingerprint(k cardDay, jobs uint64) uint64 {
 	return max(1, h.Sum64())
 }
 
-// jobPrint hashes all jobs that touch a day and its margins.
+// jobPrint hashes all jobs and machines that touch a day and its margins.
 func (in *inputs) jobPrint(day time.Time) uint64 {
 	h := fnv.New64a()
 	from, to := day.Add(-margin).UnixMilli(), day.Add(oneDay+margin).UnixMilli()
@@ -156,6 +161,7 @@ func (in *inputs) jobPrint(day time.Time) uint64 {
 			h.Write(text)
 		}
 	}
+	fmt.Fprintln(h, machinePrint(in.machines, day))
 	return h.Sum64()
 }
 
@@ -167,7 +173,8 @@ func (in *inputs) gpusOnNode(node string, day time.Time) int {
 func (in *inputs) world(day time.Time) World {
 	return World{
 		Policy: in.policy, Jobs: in.index,
-		Like: remember(func(model string) Like { return in.likes.like(model, day) }),
+		Failed: func(uuid, instance string) bool { return slices.Contains(in.failed[cardDay{uuid, day}], instance) },
+		Like:   remember(func(model string) Like { return in.likes.like(model, day) }),
 		GPUsOnNode: remember(func(node string) int {
 			return max(in.gpusOnNode(node, day), in.gpusOnNode(node, day.Add(-oneDay)))
 		}),

@@ -15,6 +15,8 @@ type World struct {
 	Like       func(model string) Like
 	Jobs       *Jobs
 	GPUsOnNode func(node string) int
+	// Failed reports whether a fault took a device out of use before the first sample; nil: none.
+	Failed func(uuid, instance string) bool
 }
 
 // Card is one physical GPU: its samples by MIG instance, "" for the whole card.
@@ -54,6 +56,7 @@ func (w World) Intervals(c Card, from, to time.Time) []Row {
 			}
 		}
 		w.settle(c.UUID, s)
+		w.markUnavailable(s, w.Failed != nil && w.Failed(c.UUID, n))
 		part := func(*Sample) weight { return weight{1, 1} }
 		if n != "" { // an instance's id may come again with another profile
 			part = func(s *Sample) weight { return weight{slicesOf(s.Profile), total} }

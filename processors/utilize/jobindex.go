@@ -46,21 +46,18 @@ type Jobs struct {
 	byNode map[string][]*Job
 	byGPU  map[string][]*Job
 	byName map[string][]*Job // label owner: pod:namespace/name or slurm:id
-	alias  map[string][]string
+	byHost map[string][]*Machine
 }
 
-// NewJobs indexes jobs. Aliases are the names that one machine goes by: host names and the
-// resource id; jobs and telemetry may use different ones.
-func NewJobs(jobs []Job, machines [][]string) *Jobs {
+// NewJobs indexes jobs, and the machines that they may name: jobs and telemetry may use
+// different names of one.
+func NewJobs(jobs []Job, machines []Machine) *Jobs {
 	x := &Jobs{
-		byNode: map[string][]*Job{}, byGPU: map[string][]*Job{}, byName: map[string][]*Job{}, alias: map[string][]string{},
+		byNode: map[string][]*Job{}, byGPU: map[string][]*Job{}, byName: map[string][]*Job{}, byHost: map[string][]*Machine{},
 	}
-	for _, names := range machines {
-		for _, n := range names {
-			n = strings.ToLower(n)
-			for _, other := range names {
-				x.alias[n] = append(x.alias[n], strings.ToLower(other))
-			}
+	for i := range machines {
+		for _, n := range machines[i].Names {
+			x.byHost[n] = append(x.byHost[n], &machines[i])
 		}
 	}
 	sorted := slices.Clone(jobs)
@@ -158,7 +155,7 @@ func (x *Jobs) claims(node, uuid string, at int64, onNode int) (held []*Job, par
 		return held, false
 	}
 	var whole *Job
-	for _, j := range x.onNode(node) {
+	for _, j := range x.onNode(node, at) {
 		if !j.active(at) || j.Start.IsZero() || len(j.GPUs) > 0 && x.knowsGPUs(j) {
 			continue
 		}
@@ -179,15 +176,14 @@ func (x *Jobs) claims(node, uuid string, at int64, onNode int) (held []*Job, par
 // knowsGPUs reports whether the job's record lists all its GPUs.
 func (x *Jobs) knowsGPUs(j *Job) bool { return len(j.GPUs) >= j.GPUCount }
 
-// onNode lists jobs on a machine under any of its names, in order of start.
-func (x *Jobs) onNode(node string) []*Job {
+// onNode lists jobs on a machine under any of its names at a time, in order of start.
+func (x *Jobs) onNode(node string, at int64) []*Job {
 	node = strings.ToLower(node)
-	names := x.alias[node]
-	if len(names) == 0 {
+	if len(x.byHost[node]) == 0 {
 		return x.byNode[node]
 	}
 	var out []*Job
-	for _, n := range append([]string{node}, names...) {
+	for _, n := range x.namesOf(node, at) {
 		for _, j := range x.byNode[n] {
 			if !slices.Contains(out, j) {
 				out = append(out, j)
@@ -217,7 +213,7 @@ func (x *Jobs) lastEnded(node, uuid string, at int64) *Job {
 	for _, j := range x.byGPU[uuid] {
 		consider(j)
 	}
-	for _, j := range x.onNode(node) {
+	for _, j := range x.onNode(node, at) {
 		if len(j.GPUs) == 0 || !x.knowsGPUs(j) || slices.Contains(j.GPUs, uuid) {
 			consider(j)
 		}
@@ -239,7 +235,7 @@ func (x *Jobs) edges(node, uuid string, from, to int64) []int64 {
 	for _, j := range x.byGPU[uuid] {
 		add(j)
 	}
-	for _, j := range x.onNode(node) {
+	for _, j := range x.onNode(node, from) {
 		add(j)
 	}
 	slices.Sort(out)

@@ -171,14 +171,21 @@ type jobMark struct {
 	read     bool
 	count    uint64
 	received time.Time
+	nodes    uint64    // rows about nodes
+	told     time.Time // the newest of them
 }
 
-// newJobs returns the days that jobs touch of which something became known since the mark.
+// newJobs returns the days that jobs and nodes touch of which something became known since the
+// mark.
 func (p *Processor) newJobs(ctx context.Context, since jobMark) (jobMark, []time.Time, error) {
 	mark := jobMark{read: true}
 	err := p.DB.QueryRow(ctx, "SELECT count(), max(ReceivedAt) FROM idlewatt_store.job_events").Scan(&mark.count, &mark.received)
 	if err != nil {
 		return since, nil, fmt.Errorf("looking for new jobs: %w", err)
+	}
+	err = p.DB.QueryRow(ctx, "SELECT count(), max(ReceivedAt) FROM idlewatt_store.nodes").Scan(&mark.nodes, &mark.told)
+	if err != nil {
+		return since, nil, fmt.Errorf("looking for news of nodes: %w", err)
 	}
 	if mark == since || !since.read {
 		return mark, nil, nil
@@ -193,8 +200,9 @@ func (p *Processor) newJobs(ctx context.Context, since jobMark) (jobMark, []time
 			days = append(days, d)
 		}
 		return nil
-	}, `SELECT toDateTime64(Start, 3, 'UTC'), ifNull(End, now64(3)) FROM idlewatt_store.jobs WHERE ReceivedAt > ? AND isNotNull(Start)`,
-		since.received.Add(-time.Minute))
+	}, `SELECT toDateTime64(Start, 3, 'UTC'), ifNull(End, now64(3)) FROM idlewatt_store.jobs WHERE ReceivedAt > ? AND isNotNull(Start)
+		UNION ALL SELECT At, greatest(At, now64(3)) FROM idlewatt_store.nodes WHERE ReceivedAt > ?`,
+		since.received.Add(-time.Minute), since.told.Add(-time.Minute))
 	if err != nil {
 		return since, nil, fmt.Errorf("looking for new jobs: %w", err)
 	}

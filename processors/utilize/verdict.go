@@ -13,6 +13,7 @@ const (
 	StateBusyUnowned     = "busy_unowned"
 	StateAllocatedIdle   = "allocated_idle"
 	StateUnallocatedIdle = "unallocated_idle"
+	StateUnavailable     = "unavailable" // out of use: nobody's waste
 	StateUnknown         = "unknown"
 )
 
@@ -34,6 +35,11 @@ const (
 	CauseIncomplete     = "incomplete_scrape" // a cut scrape proves no absence
 	CauseLowCoverage    = "low_coverage"      // too few samples for a verdict
 	CauseAttribution    = "attribution_failed"
+	CauseCordoned       = "cordoned"    // unavailable: the scheduler gives the node no new work
+	CauseDrained        = "drained"     // unavailable: the scheduler gives the node no work
+	CauseMaintenance    = "maintenance" // unavailable: reserved for maintenance
+	CauseFailed         = "failed"      // unavailable: the node is down or unfit
+	CauseXID            = "xid"         // unavailable: the driver said that the GPU failed
 )
 
 // Findings about a device or an interval.
