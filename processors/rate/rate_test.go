@@ -197,6 +197,28 @@ func TestCompleteThrough(t *testing.T) {
 	w.want("SELECT toString(count()) FROM idlewatt.charges WHERE ResourceId = 'i-1' AND ChargePeriodStart < '2026-10-09'", fmt.Sprint(36+1+36))
 }
 
+// TestDaysOfAnAPIAreWholeForAllFamilies: a provider that says all of a day says by silence that
+// a disk cost nothing.
+func TestDaysOfAnAPIAreWholeForAllFamilies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pod := run{source: "rp", provider: "runpod", account: "payer-1", resource: "pod", instance: "H100", pricing: "on_demand", rate: "2", gpus: 1, from: at(7, 0, 0), to: at(9, 0, 0)}
+	disk := pod
+	disk.kind, disk.instance, disk.rate = "storage", "", "1"
+	w.runs(pod, disk)
+	w.bill("rp/usage/2026-10-07", "t"+micros(at(8, 6, 0)), line{provider: "RunPod", resource: "pod", gpus: 1, cost: "2", start: at(7, 0, 0)})
+	w.once()
+	// Asked on the 8th at six, less an hour; but no later than the last day that was told.
+	w.want("SELECT concat(Family, ' ', toString(Through)) FROM idlewatt_store.complete WHERE Account = 'payer-1' ORDER BY Family",
+		"compute 2026-10-08 00:00:00.000", "other 2026-10-08 00:00:00.000", "storage 2026-10-08 00:00:00.000")
+	w.want("SELECT concat(ResourceType, ' ', toString(sum(BilledCost)), ' ', toString(min(ChargePeriodStart))) FROM idlewatt.charges WHERE x_ChargeStatus = 'estimated' GROUP BY ResourceType ORDER BY 1",
+		"machine 48 2026-10-08 00:00:00.000", "storage 24 2026-10-08 00:00:00.000")
+	// A day without any line is told as well.
+	w.bill("rp/usage/2026-10-08", "t"+micros(at(8, 13, 0)))
+	w.once()
+	w.want("SELECT DISTINCT toString(Through) FROM idlewatt_store.complete WHERE Account = 'payer-1'", "2026-10-08 12:00:00.000")
+}
+
 func micros(t time.Time) string { return fmt.Sprintf("%020d", t.UnixMicro()) }
 
 // TestInvoiceSettles: where there is no bill, estimates and one line add up to the invoice.

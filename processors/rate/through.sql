@@ -22,6 +22,23 @@ FROM
         ) AS v ON v.Load = u.Load
         WHERE u.Costs AND u.Provider != '' AND dateDiff('second', u.Start, u.Stop) BETWEEN 1 AND 90000 -- a day of 25 hours is a day
         GROUP BY Provider, BillingAccount, Family
+        UNION ALL
+        -- Days from a provider's API are whole for all families: one without a line cost nothing.
+        SELECT w.Provider, w.BillingAccount, arrayJoin(['compute', 'storage', 'other']), w.known,
+            least(d.Till, if(d.Made > toDateTime64(0, 3, 'UTC'), d.Made - toIntervalHour(transform(w.Provider, {{lagging}}, {{lags}}, {{lag}})), d.Till))
+        FROM
+        (
+            SELECT n.Source AS Source, u.Provider AS Provider, u.BillingAccount AS BillingAccount, groupUniqArrayArray(u.Accounts) AS known
+            FROM idlewatt_store.billed_usage AS u
+            INNER JOIN (SELECT DISTINCT Load, toString(Source) AS Source FROM idlewatt_store.commits WHERE Dataset = 'usage' AND Load != 0) AS n ON n.Load = u.Load
+            WHERE u.Provider != '' GROUP BY Source, Provider, BillingAccount
+        ) AS w
+        INNER JOIN
+        (
+            SELECT toString(Source) AS Source, max(toDateTime64(toDate(splitByChar('/', Scope)[-1]) + 1, 3, 'UTC')) AS Till,
+                max(if(startsWith(Version, 't'), toDateTime64(fromUnixTimestamp64Micro(toInt64OrZero(substring(Version, 2)), 'UTC'), 3, 'UTC'), toDateTime64(0, 3, 'UTC'))) AS Made
+            FROM idlewatt_store.commits WHERE Dataset = 'usage' AND Load IN (SELECT Load FROM idlewatt_store.live_loads) GROUP BY Source
+        ) AS d ON d.Source = w.Source
     )
     ARRAY JOIN arrayConcat(known, ['']) AS Account
     GROUP BY Provider, Account, Family

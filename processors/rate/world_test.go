@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,9 +144,10 @@ type line struct {
 	storage                                                                         bool
 }
 
-// bill writes lines as one load of a scope and makes it live.
+// bill writes lines as one load of a scope and makes it live. The dataset is the scope's.
 func (w *world) bill(scope, version string, lines ...line) {
 	w.t.Helper()
+	dataset := strings.Split(scope, "/")[1]
 	load := w.loads.Next() + 1
 	b, err := w.db.PrepareBatch(w.ctx, `INSERT INTO idlewatt_store.charges (x_Load, x_Scope, x_Source, x_Dataset, x_Object, x_Row, BilledCost, EffectiveCost,
 		BillingAccountId, SubAccountId, BillingCurrency, BillingPeriodStart, BillingPeriodEnd, ChargeCategory, ChargePeriodStart, ChargePeriodEnd, ResourceId,
@@ -177,13 +179,13 @@ func (w *world) bill(scope, version string, lines ...line) {
 			sort = "Storage"
 		}
 		cost := decimal.RequireFromString(l.cost)
-		must(w.t, b.Append(load, scope, "payer", "cur", "object", uint64(i+1), cost, &cost, "payer-1", text(l.account), "USD", month, month.AddDate(0, 1, 0),
+		must(w.t, b.Append(load, scope, "payer", dataset, "object", uint64(i+1), cost, &cost, "payer-1", text(l.account), "USD", month, month.AddDate(0, 1, 0),
 			l.category, l.start, l.end, text(l.resource), text(l.invoice), text(l.region), sort, l.provider, text(l.instance), text(l.pricing), whole(l.gpus), gpuHours,
 			&hours, l.unit, uint64(0), decimal.Zero, decimal.Zero, decimal.Zero))
 	}
 	must(w.t, b.Send())
 	must(w.t, w.db.Exec(w.ctx, `INSERT INTO idlewatt_store.commits (Scope, Load, Version, ContentHash, Source, Dataset, Format, Delivery, PeriodStart, PeriodEnd)
-		VALUES (?, ?, ?, 'h', 'payer', 'cur', 'aws-cur2', 'd', '2026-10-01', '2026-11-01')`, scope, load, version))
+		VALUES (?, ?, ?, 'h', 'payer', ?, 'aws-cur2', 'd', '2026-10-01', '2026-11-01')`, scope, load, version, dataset))
 }
 
 func (w *world) once() int {
