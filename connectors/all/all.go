@@ -14,6 +14,7 @@ import (
 	"github.com/idlewatt/idlewatt/connectors/invoicefile"
 	"github.com/idlewatt/idlewatt/connectors/kubernetes"
 	"github.com/idlewatt/idlewatt/connectors/lambda"
+	"github.com/idlewatt/idlewatt/connectors/nvidiasmi"
 	"github.com/idlewatt/idlewatt/connectors/prometheus"
 	"github.com/idlewatt/idlewatt/connectors/runpod"
 	"github.com/idlewatt/idlewatt/connectors/slurm"
@@ -38,6 +39,7 @@ func Factories() []connectors.Factory {
 		prometheus.Factory(),
 		slurm.Factory(),
 		kubernetes.Factory(),
+		nvidiasmi.Factory(),
 		eventfile.Factory(),
 		invoicefile.Factory(),
 	}

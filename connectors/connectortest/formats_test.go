@@ -26,8 +26,9 @@ func samples() map[string][]string {
 		"slurm": {
 			"../slurm/testdata/sacct-24.11.json", "../slurm/testdata/sacct-21.08.json", "../slurm/testdata/nodes-24.11.json",
 		},
-		"events":  {"../eventfile/testdata/jobs.jsonl"},
-		"invoice": {"../invoicefile/testdata/invoices.csv"},
+		"events":     {"../eventfile/testdata/jobs.jsonl"},
+		"invoice":    {"../invoicefile/testdata/invoices.csv"},
+		"nvidia-smi": {"../nvidiasmi/testdata/units.csv", "../nvidiasmi/testdata/nounits.csv"},
 		"lambda": {
 			"../lambda/testdata/lambda_audit_events_page1.json", "../lambda/testdata/lambda_instances.json",
 			"../lambda/testdata/lambda_instance_types.json",
