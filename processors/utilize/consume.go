@@ -47,10 +47,28 @@ func (p *Processor) handle(ctx context.Context, in []runtime.Delivered) []error 
 	for k, s := range good {
 		if errs[of[k]] == nil {
 			touch(days, s.At)
+			p.observe(s)
 		}
 	}
 	p.markDirty(days)
 	return errs
+}
+
+// observe counts one stored scrape; its further parts count for their readings alone.
+func (p *Processor) observe(s scrape) {
+	if p.Observe == nil {
+		return
+	}
+	outcome := OutcomeOK
+	switch {
+	case s.Part > 1:
+		outcome = ""
+	case !s.OK:
+		outcome = OutcomeFailed
+	case !s.Complete:
+		outcome = OutcomeIncomplete
+	}
+	p.Observe(outcome, s.Rejected)
 }
 
 // scrape is a checked event, with its time as it is believed.

@@ -37,6 +37,7 @@ type inputs struct {
 	likes     likeDays
 	jobs      []Job
 	machines  []Machine
+	horizon   time.Time            // before it samples may be gone
 	failed    map[cardDay][]string // instances that a fault took out of use before the day
 	index     *Jobs
 	onNode    map[nodeDay]map[string]bool
@@ -77,6 +78,9 @@ func (p *Processor) inputs(ctx context.Context, days []time.Time) (*inputs, erro
 	if in.machines, err = p.readMachines(ctx, from, to); err != nil {
 		return nil, fmt.Errorf("reading machines: %w", err)
 	}
+	if in.horizon, err = p.horizon(ctx); err != nil {
+		return nil, err
+	}
 	if in.failed, err = p.readFailed(ctx, days); err != nil {
 		return nil, fmt.Errorf("reading faults: %w", err)
 	}
@@ -102,7 +106,8 @@ type due struct {
 }
 
 // due compares a day's fingerprints. A day counts for a card if it has samples there, had
-// rows, or may be reached by the last sample of the day before.
+// rows, or may be reached by the last sample of the day before. What was derived stands once
+// its samples may be gone.
 func (in *inputs) due(day time.Time) due {
 	out := due{cards: map[string]uint64{}}
 	cards := map[string]bool{}
@@ -118,6 +123,9 @@ func (in *inputs) due(day time.Time) due {
 	}
 	jobs := in.jobPrint(day)
 	for uuid := range cards {
+		if _, ok := in.committed[cardDay{uuid, day}]; ok && day.Before(in.horizon) {
+			continue
+		}
 		out.checked++
 		now := in.fingerprint(cardDay{uuid, day}, jobs)
 		if c, ok := in.committed[cardDay{uuid, day}]; !ok || c.print != now {

@@ -28,7 +28,17 @@ type Options struct {
 	// Pause lies between writing rows and committing them where that replaces rows that
 	// readers see: without it they may see neither. 0: 1 s; negative: none.
 	Pause time.Duration
+	// Observe is told of every stored scrape: how it went and the readings that were refused,
+	// by reason. nil: nobody.
+	Observe func(outcome string, rejected map[string]int)
 }
+
+// Outcomes of a scrape.
+const (
+	OutcomeOK         = "ok"
+	OutcomeIncomplete = "incomplete"
+	OutcomeFailed     = "failed"
+)
 
 // Processor stores samples and derives intervals.
 type Processor struct {

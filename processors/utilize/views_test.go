@@ -64,3 +64,32 @@ func TestTelemetryView(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
+
+// TestIntervalsOutliveTheirSamples: raw telemetry goes after a while, what was derived from it
+// stays; no shorter time than a bill can be restated in is taken.
+func TestIntervalsOutliveTheirSamples(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	old := startOfDay(r.p.Now()).AddDate(0, 0, -130).Add(8 * time.Hour)
+	r.publish(scrapesOf("n1", 1, old, 60, func(_, _ int, g *event.GPUSample) { working(g, true) })...)
+	r.drain()
+	r.derive()
+	if err := r.p.Retain(t.Context(), MinKeepDays-1); err == nil {
+		t.Error("less than a bill's restatement is taken")
+	}
+	if err := r.p.Retain(t.Context(), MinKeepDays); err != nil {
+		t.Fatal(err)
+	}
+	if days, err := r.p.kept(t.Context(), "scrapes"); err != nil || days != MinKeepDays {
+		t.Errorf("scrapes are kept for %d days: %v", days, err)
+	}
+	before := r.lines(liveByHour)
+	r.exec("TRUNCATE TABLE idlewatt_store.gpu_samples")
+	r.publish(scrapesOf("n2", 1, r.p.Now().UTC().Add(-time.Hour).Truncate(time.Minute), 10, func(_, _ int, g *event.GPUSample) { working(g, true) })...)
+	r.drain()
+	r.derive()
+	if d := cmp.Diff(before, r.lines(`SELECT concat(toString(toHour(H)), ' ', State, ' ', toString(sum(dateDiff('second', Start, End) / 60)))
+		FROM idlewatt_store.live_intervals WHERE Node = 'n1' GROUP BY toStartOfHour(Start) AS H, State ORDER BY H, State`)); d != "" || len(before) == 0 {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
