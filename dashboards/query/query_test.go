@@ -49,7 +49,11 @@ func everything(ctx context.Context, db query.DB) map[string]func() (int, error)
 		},
 		"rates":    func() (int, error) { r, err := db.Rates(ctx, query.RatesQuestion{Month: may}); return len(r), err },
 		"coverage": func() (int, error) { r, err := db.Coverage(ctx, query.CoverageQuestion{Limit: 5}); return len(r), err },
-		"sources":  func() (int, error) { r, err := db.Sources(ctx, query.SourcesQuestion{Month: may}); return len(r), err },
+		"telemetry": func() (int, error) {
+			r, err := db.Telemetry(ctx, query.TelemetryQuestion{Limit: 5})
+			return len(r), err
+		},
+		"sources": func() (int, error) { r, err := db.Sources(ctx, query.SourcesQuestion{Month: may}); return len(r), err },
 		"running": func() (int, error) {
 			r, err := db.Running(ctx, query.RunningQuestion{SeenSince: time.Date(2026, 5, 30, 0, 0, 0, 0, time.UTC)})
 			return len(r), err

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/idlewatt/idlewatt/dashboards/query"
@@ -74,7 +76,25 @@ func (b *Builder) Unmatched(rows []query.CoverageRow) Table {
 	}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []Cell{
-			text(r.Kind), text(r.Name), text(r.ResourceID), quantity(r.GPUHours), optional(r.Cost), text(r.Currency), b.moment(r.First), b.moment(r.Last),
+			text(r.Kind), text(r.Name), text(cmp.Or(r.ResourceID, strings.Join(r.Candidates, " or "))), quantity(r.GPUHours), optional(r.Cost), text(r.Currency), b.moment(r.First), b.moment(r.Last),
+		})
+	}
+	return t
+}
+
+// Telemetry is the table of targets where something fails or is refused.
+func (b *Builder) Telemetry(rows []query.TelemetryRow) Table {
+	t := Table{
+		Key: "telemetry", Title: "Targets of telemetry that fail or whose readings are refused, in their last day", Empty: "Every target answers, and no reading is refused.",
+		Columns: []Column{
+			{Key: "target", Title: "Target", Kind: Text}, {Key: "node", Title: "Node", Kind: Text}, {Key: "scrapes", Title: "Scrapes", Kind: Count},
+			{Key: "failed", Title: "Failed", Kind: Count}, {Key: "rejected", Title: "Readings refused", Kind: Text},
+			{Key: "error", Title: "Last error", Kind: Text}, {Key: "last_ok", Title: "Last good", Kind: Moment},
+		},
+	}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []Cell{
+			text(r.Target), text(r.Node), count(r.Scrapes), count(r.Failed), text(r.Reasons()), text(r.LastError), b.optionalMoment(r.LastOK),
 		})
 	}
 	return t

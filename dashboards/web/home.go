@@ -18,6 +18,7 @@ const (
 	idleShown      = 10
 	deliveriesShow = 10
 	hostsShown     = 10
+	targetsShown   = 10
 )
 
 // home is what the first page shows.
@@ -34,6 +35,7 @@ type home struct {
 	Waste      []report.Table
 	WasteOf    string // the month, where it is not the last seven days
 	Unmatched  report.Table
+	Telemetry  report.Table
 	Deliveries []delivery
 }
 
@@ -107,6 +109,11 @@ func (s *site) gather(ctx context.Context, month query.Month) (home, error) {
 		return h, err
 	}
 	h.Unmatched = s.builder.Unmatched(hosts)
+	targets, err := s.DB.Telemetry(ctx, query.TelemetryQuestion{Limit: targetsShown})
+	if err != nil {
+		return h, err
+	}
+	h.Telemetry = s.builder.Telemetry(targets)
 	deliveries, err := s.DB.Deliveries(ctx, query.DeliveriesQuestion{Limit: deliveriesShow})
 	h.Deliveries = s.deliveries(deliveries)
 	return h, err

@@ -109,7 +109,7 @@ func TestHome(t *testing.T) {
 	for _, want := range []string{
 		"GPU spend <span class=\"period\">2026-05</span>", "200,908.85 USD", "662.74 EUR", "trn-07", "1,414.99", "lab-&lt;b&gt;1&lt;/b&gt;",
 		"refused", "is no amount", "charges &lt;may&gt;.json", "/reports/allocation?by=team%2Cproject&amp;format=csv&amp;month=2026-05", "(untagged)",
-		"resource without telemetry", "/?month=2026-04", "Running now", "finetune-&lt;7&gt;", "82.94", "no rate", "129.12", "2026-06-01 11:25",
+		"resource without telemetry", "/?month=2026-04", "Running now", "finetune-&lt;7&gt;", "82.94", "no rate", "129.12", "2026-06-01 11:25", "2880 blank", "dial &lt;tcp&gt;: connection refused",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not hold %q", want)

@@ -127,13 +127,25 @@ INSERT INTO idlewatt.job_costs VALUES
 CREATE TABLE idlewatt.unmatched_hosts
 (
     Kind String, Name String, ResourceId String, GpuHours Decimal(38, 18), Cost Nullable(Decimal(38, 18)), BillingCurrency String,
-    FirstSeen DateTime64(3, 'UTC'), LastSeen DateTime64(3, 'UTC')
+    FirstSeen DateTime64(3, 'UTC'), LastSeen DateTime64(3, 'UTC'), Candidates Array(String)
 )
 ENGINE = MergeTree ORDER BY Name
 ;;
 INSERT INTO idlewatt.unmatched_hosts VALUES
-    ('resource without telemetry', 'batch-9', 'i-0900', 5952, 19096, 'USD', '2026-05-01 00:00:00', '2026-06-01 00:00:00'),
-    ('host without resource', 'lab-1', '', 620, NULL, '', '2026-05-01 00:00:00', '2026-05-31 08:00:00')
+    ('resource without telemetry', 'batch-9', 'i-0900', 5952, 19096, 'USD', '2026-05-01 00:00:00', '2026-06-01 00:00:00', []),
+    ('host without resource', 'lab-1', '', 620, NULL, '', '2026-05-01 00:00:00', '2026-05-31 08:00:00', [])
+;;
+CREATE TABLE idlewatt.telemetry
+(
+    Target String, Node String, LastScrape DateTime64(3, 'UTC'), LastOk Nullable(DateTime64(3, 'UTC')), LastError String, GpuCount UInt32,
+    Scrapes UInt64, FailedScrapes UInt64, IncompleteScrapes UInt64, Rejected Map(String, UInt64), SkewSeconds Float64
+)
+ENGINE = MergeTree ORDER BY Target
+;;
+INSERT INTO idlewatt.telemetry VALUES
+    ('trn-07:9400', 'trn-07', '2026-05-31 08:00:00', '2026-05-31 08:00:00', '', 8, 1440, 0, 0, {'blank': 2880}, 0),
+    ('trn-08:9400', 'trn-08', '2026-05-31 08:00:00', NULL, 'dial <tcp>: connection refused', 0, 1440, 1440, 0, {}, 0),
+    ('trn-09:9400', 'trn-09', '2026-05-31 08:00:00', '2026-05-31 08:00:00', '', 8, 1440, 0, 0, {}, 0)
 ;;
 CREATE TABLE idlewatt.deliveries
 (
