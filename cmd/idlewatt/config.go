@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/idlewatt/idlewatt/ingest"
 	"github.com/idlewatt/idlewatt/processors/alert"
 	"github.com/idlewatt/idlewatt/processors/normalize"
+	"github.com/idlewatt/idlewatt/processors/utilize"
 )
 
 // config is the configuration file. Unknown keys are errors.
@@ -29,6 +31,7 @@ type config struct {
 	Alerts     *alert.Config     `yaml:"alerts"`
 	HTTP       httpConfig        `yaml:"http"`
 	Write      writeConfig       `yaml:"remote_write"`
+	Telemetry  telemetryConfig   `yaml:"telemetry"`
 	NATS       externalConfig    `yaml:"nats"`
 	ClickHouse externalConfig    `yaml:"clickhouse"`
 }
@@ -37,6 +40,22 @@ type httpConfig struct {
 	Listen string `yaml:"listen"`
 	// AllowRemote lets the page listen off loopback without TLS, behind a proxy that has it.
 	AllowRemote bool `yaml:"allow_remote"`
+}
+
+// telemetryConfig says how long raw samples are kept. What was derived from them stays.
+type telemetryConfig struct {
+	KeepRawDays int `yaml:"keep_raw_days"` // 0: 400
+}
+
+const keepRawDays = 400
+
+func (t telemetryConfig) days() int { return cmp.Or(t.KeepRawDays, keepRawDays) }
+
+func (t telemetryConfig) check() error {
+	if t.days() < utilize.MinKeepDays {
+		return fmt.Errorf("telemetry.keep_raw_days: %d is less than %d: a bill may be restated for so long, and its hours need the samples", t.KeepRawDays, utilize.MinKeepDays)
+	}
+	return nil
 }
 
 // check refuses to listen where anybody could reach the page, unless that is said.
@@ -152,6 +171,7 @@ func loadConfig(path string) (*loaded, error) {
 		}
 		l.alerts = &r
 	}
+	errs = append(errs, l.Telemetry.check())
 	if l.HTTP.Listen != "" {
 		errs = append(errs, l.HTTP.check())
 	}

@@ -116,22 +116,66 @@ func telemetryFindings(a *app, db query.DB) ([]connectors.Finding, error) {
 	if len(seen) == 0 {
 		out = append(out, connectors.Finding{Level: connectors.Warn, What: "telemetry", Said: "none at all", Fix: "add a source of type dcgm: without it every GPU hour stays unobserved"})
 	}
+	targets, err := db.Telemetry(a.ctx, query.TelemetryQuestion{Limit: 20})
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, targetFindings(targets)...)
 	rows, err := db.Coverage(a.ctx, query.CoverageQuestion{Limit: 10})
 	if err != nil {
 		return nil, err
 	}
+	return append(out, coverageFindings(rows)...), nil
+}
+
+// targetFindings says per target what failed and what was refused in its last day, and why.
+func targetFindings(rows []query.TelemetryRow) []connectors.Finding {
+	var out []connectors.Finding
+	for _, r := range rows {
+		f := connectors.Finding{Level: connectors.Warn, What: "target " + r.Target, Said: fmt.Sprintf("%d of %d scrapes failed", r.Failed, r.Scrapes)}
+		if r.Scrapes == 0 {
+			f.Said = "not scraped since " + r.Last.Format(time.RFC3339)
+		}
+		if r.Incomplete > 0 {
+			f.Said += fmt.Sprintf(", %d were cut", r.Incomplete)
+		}
+		if r.LastOK == nil {
+			f.Said += ", none was good in a month"
+		}
+		if r.LastError != "" {
+			f.Said += ", last error: " + r.LastError
+		}
+		if why := r.Reasons(); why != "" {
+			f.Said += "; readings refused: " + why
+		}
+		if r.Skew > 60 || r.Skew < -60 {
+			f.Said += fmt.Sprintf("; its clock is %.0f s off", r.Skew)
+		}
+		f.Fix = "see that the exporter answers; refused readings prove neither work nor idleness"
+		out = append(out, f)
+	}
+	return out
+}
+
+// coverageFindings says where bill and telemetry do not meet.
+func coverageFindings(rows []query.CoverageRow) []connectors.Finding {
+	var out []connectors.Finding
 	for _, r := range rows {
 		said := r.GPUHours.StringFixed(1) + " GPU-hours"
 		if r.Cost != nil {
 			said += ", " + money.Text(*r.Cost, r.Currency)
 		}
 		fix := "add it to `hosts:` of the configuration, or let an inventory source tell the machine's host names"
-		if r.ResourceID != "" {
+		switch {
+		case r.ResourceID != "":
 			fix = "run an exporter there and scrape it"
+		case len(r.Candidates) > 0:
+			said += ", may be any of " + strings.Join(r.Candidates, ", ")
+			fix = "let exporters be scraped under names that only one machine has, such as its resource id"
 		}
 		out = append(out, connectors.Finding{Level: connectors.Warn, What: r.Kind + " " + r.Name, Said: said, Fix: fix})
 	}
-	return out, nil
+	return out
 }
 
 func tagFindings(rows []query.TaggedRow) []connectors.Finding {

@@ -17,6 +17,8 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	lastGood *prometheus.GaugeVec
 	messages *prometheus.GaugeVec
+	scrapes  *prometheus.CounterVec
+	rejected *prometheus.CounterVec
 	write    writeMetrics
 	now      func() time.Time
 }
@@ -32,8 +34,12 @@ func newMetrics(now func() time.Time) *metrics {
 			Help: "When a source was last pulled without error."}, []string{"source"}),
 		messages: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idlewatt_stream_messages",
 			Help: "Events on a stream; those on DEAD were refused."}, []string{"stream"}),
+		scrapes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "idlewatt_scrapes_total",
+			Help: "Scrapes of GPUs that were stored, by outcome: ok, incomplete or failed."}, []string{"outcome"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "idlewatt_gpu_rejected_total",
+			Help: "GPU readings that were refused, by reason."}, []string{"reason"}),
 	}
-	m.reg.MustRegister(m.pulls, m.duration, m.lastGood, m.messages)
+	m.reg.MustRegister(m.pulls, m.duration, m.lastGood, m.messages, m.scrapes, m.rejected)
 	m.write = newWriteMetrics(m.reg)
 	return m
 }
@@ -47,6 +53,16 @@ func (m *metrics) pulled(source string, took time.Duration, err error) {
 	}
 	m.pulls.WithLabelValues(source, result).Inc()
 	m.duration.WithLabelValues(source).Observe(took.Seconds())
+}
+
+// scraped counts a stored scrape; without an outcome it is a further part of one.
+func (m *metrics) scraped(outcome string, rejected map[string]int) {
+	if outcome != "" {
+		m.scrapes.WithLabelValues(outcome).Inc()
+	}
+	for reason, n := range rejected {
+		m.rejected.WithLabelValues(reason).Add(float64(max(n, 0)))
+	}
 }
 
 // handler serves the metrics; stream sizes are asked for at every scrape.

@@ -34,7 +34,7 @@ func (a *app) pipeline(rules normalize.Rules) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := utilize.New(utilize.Options{DB: a.db, JS: a.js, Loads: a.loads, Now: a.now, Log: a.log})
+	u, err := utilize.New(utilize.Options{DB: a.db, JS: a.js, Loads: a.loads, Now: a.now, Log: a.log, Observe: a.metrics.scraped})
 	if err != nil {
 		return nil, err
 	}

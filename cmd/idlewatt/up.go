@@ -47,6 +47,9 @@ func (e *env) serve(l *loaded, ready func(a *app, url string) error) (err error)
 	if err != nil {
 		return err
 	}
+	if err := p.utilize.Retain(a.ctx, l.Telemetry.days()); err != nil {
+		return err
+	}
 	if err := p.normalize.ReapplyRules(a.ctx); err != nil {
 		return err
 	}
