@@ -47,13 +47,14 @@ type Jobs struct {
 	byGPU  map[string][]*Job
 	byName map[string][]*Job // label owner: pod:namespace/name or slurm:id
 	byHost map[string][]*Machine
+	hosts  map[string]host // the last answer of hostAt for each
 }
 
 // NewJobs indexes jobs, and the machines that they may name: jobs and telemetry may use
 // different names of one.
 func NewJobs(jobs []Job, machines []Machine) *Jobs {
 	x := &Jobs{
-		byNode: map[string][]*Job{}, byGPU: map[string][]*Job{}, byName: map[string][]*Job{}, byHost: map[string][]*Machine{},
+		byNode: map[string][]*Job{}, byGPU: map[string][]*Job{}, byName: map[string][]*Job{}, byHost: map[string][]*Machine{}, hosts: map[string]host{},
 	}
 	for i := range machines {
 		for _, n := range machines[i].Names {
@@ -183,7 +184,7 @@ func (x *Jobs) onNode(node string, at int64) []*Job {
 		return x.byNode[node]
 	}
 	var out []*Job
-	for _, n := range x.namesOf(node, at) {
+	for _, n := range x.hostAt(node, at).names {
 		for _, j := range x.byNode[n] {
 			if !slices.Contains(out, j) {
 				out = append(out, j)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -111,32 +112,56 @@ func (x *Jobs) machinesOf(name string, at int64) []*Machine {
 	return out
 }
 
-// namesOf are all names of a host at a time.
-func (x *Jobs) namesOf(name string, at int64) []string {
-	out := []string{strings.ToLower(name)}
-	for _, m := range x.machinesOf(name, at) {
-		for _, n := range m.Names {
-			// A name that is another host's as well says nothing of this one.
-			if n != out[0] && len(x.machinesOf(n, at)) > 0 && slices.ContainsFunc(x.machinesOf(n, at), func(o *Machine) bool { return o.ID == m.ID }) {
-				out = append(out, n)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+// host is what is known of a host between two changes: all its names, and what takes its GPUs
+// out of use by the scheduler's word, or "".
+type host struct {
+	from, to int64
+	names    []string
+	state    string
 }
 
-// nodeState is what takes a host's GPUs out of use at a time by the scheduler's word, or "".
-// Where two schedulers' nodes are one host, the newer word counts.
-func (x *Jobs) nodeState(name string, at int64) string {
+// hostAt looks up a host. It remembers the last answer of each: it is for one goroutine.
+func (x *Jobs) hostAt(name string, at int64) host {
+	name = strings.ToLower(name)
+	if h, ok := x.hosts[name]; ok && h.from <= at && at < h.to {
+		return h
+	}
+	h := host{from: math.MinInt64, to: math.MaxInt64, names: []string{name}}
+	seen := map[string]bool{}
+	until := func(n string) { // the answer holds until a machine of this name changes
+		for _, m := range x.byHost[n] {
+			for _, t := range []int64{m.From, m.To} {
+				if t <= at {
+					h.from = max(h.from, t)
+				} else {
+					h.to = min(h.to, t)
+				}
+			}
+		}
+		seen[n] = true
+	}
+	until(name)
 	var last *Machine
 	for _, m := range x.machinesOf(name, at) {
+		for _, n := range m.Names {
+			if seen[n] {
+				continue
+			}
+			until(n)
+			// A name that is another host's as well says nothing of this one.
+			if slices.ContainsFunc(x.machinesOf(n, at), func(o *Machine) bool { return o.ID == m.ID }) {
+				h.names = append(h.names, n)
+			}
+		}
+		// Where two schedulers' nodes are one host, the newer word counts.
 		if m.State != "" && (last == nil || cmp.Or(cmp.Compare(m.From, last.From), strings.Compare(m.State, last.State)) > 0) {
 			last = m
 		}
 	}
-	if last == nil || last.State == event.NodeAvailable {
-		return ""
+	if last != nil && last.State != event.NodeAvailable {
+		h.state = last.State
 	}
-	return last.State
+	slices.Sort(h.names)
+	x.hosts[name] = h
+	return h
 }

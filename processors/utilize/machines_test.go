@@ -85,3 +85,30 @@ func TestLabelsNameArrayTasksByTheirOwnID(t *testing.T) {
 		t.Errorf("4903: %+v", j)
 	}
 }
+
+// TestNamesChangeHands: a name leads to a machine while that has it, and to none while two have it.
+func TestNamesChangeHands(t *testing.T) {
+	t.Parallel()
+	x := NewJobs(nil, []Machine{
+		{kindRun + "i-1", []string{"shared", "i-1"}, 0, 100, ""},
+		{kindRun + "i-2", []string{"shared", "i-2"}, 80, 200, ""},
+		{kindNode + "c\x00n", []string{"n", "i-2"}, 120, 150, event.NodeDrained},
+		{kindNode + "c\x00n", []string{"n", "i-2"}, 150, 300, event.NodeAvailable},
+	})
+	type answer struct {
+		names []string
+		state string
+	}
+	for _, at := range []int64{170, 10, 90, 110, 130, 199, 250, 10, 130} { // in no order: answers are remembered
+		h := x.hostAt("Shared", at)
+		want := map[int64][]string{
+			10: {"i-1", "shared"}, 90: {"shared"}, 110: {"i-2", "shared"}, 130: {"i-2", "shared"}, 170: {"i-2", "shared"}, 199: {"i-2", "shared"}, 250: {"shared"},
+		}[at]
+		if d := cmp.Diff(want, h.names); d != "" {
+			t.Errorf("at %d (-want +got):\n%s", at, d)
+		}
+		if n := x.hostAt("i-2", at); (n.state == event.NodeDrained) != (at >= 120 && at < 150) {
+			t.Errorf("at %d: %+v", at, answer{n.names, n.state})
+		}
+	}
+}

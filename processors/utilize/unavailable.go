@@ -39,7 +39,7 @@ func (w World) markUnavailable(in []slot, failed bool) {
 			}
 			last = s.sample
 		}
-		state := w.Jobs.nodeState(s.of().Node, s.start)
+		state := w.Jobs.hostAt(s.of().Node, s.start).state
 		for j := range s.cells {
 			w.takeOut(s, &s.cells[j], state, failed)
 		}
