@@ -59,7 +59,7 @@ func (a *app) snippet(source string) error {
 		name  string
 		words []string
 	}{
-		{"project", []string{"project", "app", "application", "workload", "job"}},
+		{"project", []string{"project", "app", "application", "workload"}},
 		{"team", []string{"team", "owner", "squad", "cost_center", "costcenter"}},
 		{"environment", []string{"environment", "env", "stage"}},
 	} {

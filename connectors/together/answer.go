@@ -106,11 +106,12 @@ func (it item) line(account, currency, date string) (lines.Line, error) {
 		ChargeCategory: "Usage", ChargeFrequency: "Usage-Based", ChargeDescription: it.Product, BilledCost: *cost, EffectiveCost: cost,
 		ContractedCost: cost, ContractedUnitPrice: price, ConsumedQuantity: quantity, PricingQuantity: quantity,
 		ServiceProviderName: "Together AI", HostProviderName: "Together AI", InvoiceIssuerName: "Together AI",
-		ServiceCategory: "AI and Machine Learning", ServiceName: it.Product, SkuMeter: it.Product, LineItemType: "metered", PricingModel: "on_demand",
+		ServiceCategory: "AI and Machine Learning", ServiceName: it.Product, SkuMeter: it.Product, LineItemType: "product", PricingModel: "on_demand",
 		Tags: map[string]string{},
 	}
 	if model := it.Dimensions["model"]; model != "" {
-		l.SkuID, l.PricingModel, l.Tags["model"] = model, "serverless", model
+		// Paid by the token or request. What names no model, such as a cluster, may stand idle.
+		l.SkuID, l.PricingModel, l.LineItemType, l.Tags["model"] = model, "serverless", "metered", model
 	}
 	for k, v := range it.Attributes {
 		if s, ok := v.(string); ok && s != "" {

@@ -21,8 +21,9 @@ type SourceRow struct {
 	Estimated bool
 	Rows      uint64
 	Billed    money.Decimal
-	// Until is the end of the latest charge: how far the data reaches.
-	Until time.Time
+	// From and Until are the beginning of the first charge and the end of the latest: how far
+	// the data reaches. Both are the period's start where only charges for all of it are there.
+	From, Until time.Time
 	// Without counts charges that state no effective cost.
 	Without uint64
 }
@@ -30,6 +31,7 @@ type SourceRow struct {
 // SQL returns the statement. Charges for the whole period say nothing about how far it goes.
 func (q SourcesQuestion) SQL() (string, []any) {
 	return `SELECT toString(x_Source) AS Source, toString(BillingCurrency) AS Currency, x_ChargeStatus = 'estimated' AS Guess, count() AS Rows, toString(sum(c.BilledCost)) AS Billed,
+    toDateTime64(ifNull(minOrNullIf(ChargePeriodStart, dateDiff('hour', ChargePeriodStart, ChargePeriodEnd) < 648), min(BillingPeriodStart)), 3, 'UTC') AS Since,
     toDateTime64(max(if(dateDiff('hour', ChargePeriodStart, ChargePeriodEnd) < 648, ChargePeriodEnd, BillingPeriodStart)), 3, 'UTC') AS Until, countIf(isNull(c.EffectiveCost)) AS Without
 FROM idlewatt.charges AS c
 WHERE ` + inPeriod + `
@@ -43,7 +45,7 @@ func (d DB) Sources(ctx context.Context, q SourcesQuestion) ([]SourceRow, error)
 	return ask(ctx, d, "sources", sql, args, func(rows driver.Rows, r *SourceRow) error {
 		var billed string
 		var guess uint8
-		if err := rows.Scan(&r.Source, &r.Currency, &guess, &r.Rows, &billed, &r.Until, &r.Without); err != nil {
+		if err := rows.Scan(&r.Source, &r.Currency, &guess, &r.Rows, &billed, &r.From, &r.Until, &r.Without); err != nil {
 			return err
 		}
 		r.Estimated = guess != 0

@@ -78,8 +78,13 @@ func (b Book) Line() string {
 	if !b.Estimated.IsZero() {
 		open = " + estimated " + money.Text(estimated, "")
 	}
-	return fmt.Sprintf("%s: billed %s%s + amortisation difference %s = effective %s %s = %s", b.name(), money.Text(billed, ""), open,
-		money.Text(effective.Sub(billed).Sub(estimated), ""), money.Text(effective, ""), b.Currency, strings.Join(parts, " + "))
+	// Without amortisation, what is left over is a cent of rounding, and is called so.
+	word, rest := "amortisation difference", effective.Sub(billed).Sub(estimated)
+	if b.Amortised.IsZero() && !rest.IsZero() {
+		word = "rounding"
+	}
+	return fmt.Sprintf("%s: billed %s%s + %s %s = effective %s %s = %s", b.name(), money.Text(billed, ""), open, word,
+		money.Text(rest, ""), money.Text(effective, ""), b.Currency, strings.Join(parts, " + "))
 }
 
 func (b Book) name() string { return strings.TrimSpace(b.Issuer + " " + b.Account) }

@@ -87,6 +87,14 @@ func (b *Builder) attempt(ctx context.Context, r Request, fill func(context.Cont
 	}
 	slices.SortStableFunc(out.Books, func(x, y Book) int { return cmp.Compare(out.order[y.Currency], out.order[x.Currency]) })
 	b.head(&out, r.Month, sources)
+	ranges, err := b.db.Ranges(ctx, query.RangesQuestion{Month: r.Month})
+	if err != nil {
+		return Report{}, err
+	}
+	for _, x := range ranges {
+		out.Notes = append(out.Notes, fmt.Sprintf("Estimates of %s may be up to %s too low and %s too high: nobody saw just when its resources began or ended.",
+			x.Provider, money.Text(x.More, x.Currency), money.Text(x.Less, x.Currency)))
+	}
 	if err := fill(ctx, r, &out); err != nil {
 		return Report{}, err
 	}
@@ -135,34 +143,58 @@ func (b *Builder) head(out *Report, month query.Month, sources []query.SourceRow
 	}
 }
 
-// completeness tells of every source how far its data reaches.
+// reach is how far a source's data goes.
+type reach struct {
+	name        string
+	estimated   bool
+	from, until time.Time
+}
+
+// completeness tells of every source from when to when its data reaches. A month is called
+// complete only if it is there from its first day to its last.
 func (b *Builder) completeness(month query.Month, sources []query.SourceRow) string {
-	end := month.Day().AddDate(0, 1, 0)
-	reach, names := map[string]time.Time{}, []string{}
+	var all []reach
 	for _, s := range sources {
-		name := s.Source
-		if s.Estimated {
-			name = "estimates of " + s.Source
+		i := slices.IndexFunc(all, func(r reach) bool { return r.name == s.Source && r.estimated == s.Estimated })
+		if i < 0 {
+			all = append(all, reach{s.Source, s.Estimated, s.From, s.Until})
+			continue
 		}
-		if _, ok := reach[name]; !ok {
-			names = append(names, name)
+		if s.From.Before(all[i].from) {
+			all[i].from = s.From
 		}
-		if s.Until.After(reach[name]) {
-			reach[name] = s.Until
+		if s.Until.After(all[i].until) {
+			all[i].until = s.Until
 		}
 	}
 	var parts []string
-	for _, n := range names {
-		until := reach[n]
-		// Providers whose day begins in another zone end the month up to 14 hours apart.
-		if !until.Before(end.Add(-14 * time.Hour)) {
-			parts = append(parts, n+" (complete)")
-			continue
-		}
-		missing := int(end.Sub(until).Hours()) / 24
-		parts = append(parts, fmt.Sprintf("%s (to %s, %d of %d days missing)", n, until.Format("2 Jan 15:04 UTC"), missing, int(end.Sub(month.Day()).Hours())/24))
+	for _, r := range all {
+		parts = append(parts, r.text(month))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// otherZone is how far the months of providers whose day begins in another zone are apart.
+const otherZone = 14 * time.Hour
+
+func (r reach) text(month query.Month) string {
+	const stamp = "2 Jan 15:04 UTC"
+	start, end := month.Day(), month.Day().AddDate(0, 1, 0)
+	if r.estimated {
+		return fmt.Sprintf("estimates of %s (%s to %s)", r.name, r.from.Format(stamp), r.until.Format(stamp))
+	}
+	late, early := r.from.After(start.Add(otherZone)), r.until.Before(end.Add(-otherZone))
+	missing := fmt.Sprintf("%d of %d days missing", int(end.Sub(r.until).Hours())/24, int(end.Sub(start).Hours())/24)
+	switch {
+	case late && early:
+		return fmt.Sprintf("%s (only %s to %s)", r.name, r.from.Format(stamp), r.until.Format(stamp))
+	case late:
+		return fmt.Sprintf("%s (only from %s)", r.name, r.from.Format(stamp))
+	case early:
+		return fmt.Sprintf("%s (to %s, %s)", r.name, r.until.Format(stamp), missing)
+	default:
+		return r.name + " (complete)"
+	}
 }
 
 // currencies are those of the month, the one with the most charges first: amounts cannot be

@@ -24,12 +24,13 @@ const (
 
 // committed are the pricing models whose money is spent whether a machine runs or not: no list
 // price says what an hour of it costs.
-var committed = []string{"reserved", "capacity_block", "capacity_reservation", "savings_plan", "committed", "commitment"}
+var committed = []string{"reserved", "capacity_block", "capacity_reservation", "savings_plan", "committed", "commitment", "cluster"}
 
 // lags are the hours that providers need to fill in the usage of an hour, once the bill has
 // lines of it. AWS refreshes its export up to three times a day, Azure and GCP write usage up to
-// a day late, Vast.ai a day at its end; RunPod has the hour before.
-var lags = map[string]int{"runpod": 1}
+// a day late; RunPod has the hour before. At Vast.ai a contract without a row is not reported
+// yet, for up to a week.
+var lags = map[string]int{"runpod": 1, "vast": 7 * 24}
 
 const lag = 24
 

@@ -181,3 +181,14 @@ ENGINE = MergeTree ORDER BY x_Source
 INSERT INTO idlewatt.wallets VALUES
     ('rp', 'runpod', '', '2026-05-31 09:25:00', 129.12, 'USD', 5.38, 'provider', 80, '2026-06-01 09:25:00'),
     ('vast', 'vast', 'team-1', '2026-05-31 09:20:00', 12.5, 'USD', NULL, '', NULL, NULL)
+;;
+CREATE TABLE idlewatt.estimates
+(
+    x_Source String, Provider String, BillingCurrency String, ChargePeriodStart DateTime64(3, 'UTC'), Cost Decimal(38, 18), CostLow Decimal(38, 18), CostHigh Decimal(38, 18), Status String
+)
+ENGINE = MergeTree ORDER BY ChargePeriodStart
+;;
+INSERT INTO idlewatt.estimates VALUES
+    ('lam', 'lambda', 'USD', '2026-05-30 10:00:00', 35.92, 35.92, 47.25, 'estimated'),
+    ('lam', 'lambda', 'USD', '2026-05-30 09:00:00', 35.92, 30, 47.25, 'superseded'),
+    ('lam', 'lambda', 'USD', '2026-06-01 10:00:00', 35.92, 35.92, 47.25, 'estimated')
