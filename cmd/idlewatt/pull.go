@@ -44,7 +44,11 @@ func (c *pullCmd) Run(e *env) (err error) {
 		fmt.Fprintf(e.out, "%s: pulled\n", s.Name)
 	}
 	if !a.attached {
-		if err := a.drainAll(l.rules); err != nil {
+		fmt.Fprintln(e.errOut, "what came is safe; loading bills, judging GPUs and splitting charges now (`idlewatt up` would do it as they come)")
+		switch err := a.drainAll(l.rules); {
+		case err != nil && a.ctx.Err() != nil:
+			errs = append(errs, errors.New("interrupted: what was pulled is safe, the next `idlewatt up`, pull or import goes on with it"))
+		case err != nil:
 			errs = append(errs, err)
 		}
 	}
