@@ -9,6 +9,7 @@ package attribute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -175,7 +176,7 @@ func (p *Processor) recompute(ctx context.Context, keys []key) error {
 		"base": fmt.Sprint(base), "load": fmt.Sprint(keys[0].charge), "days": dateArray(days), "first": days[0].Format(time.DateOnly),
 	}))
 	if gpus {
-		if err := p.DB.Exec(qctx, statement("split.sql", pods)); err != nil {
+		if err := p.split(qctx, base, pods); err != nil {
 			return fmt.Errorf("splitting the charges of load %d: %w", keys[0].charge, err)
 		}
 	}
@@ -202,6 +203,16 @@ func (p *Processor) recompute(ctx context.Context, keys []key) error {
 		return fmt.Errorf("committing allocations: %w", err)
 	}
 	return p.publish(ctx, changes)
+}
+
+// split lays down what is seen of the machines and splits their charges by it.
+func (p *Processor) split(ctx context.Context, base uint64, pods bool) error {
+	err := p.DB.Exec(ctx, statement("seen.sql", pods))
+	if err == nil {
+		err = p.DB.Exec(ctx, statement("split.sql", pods))
+	}
+	// A partition that nothing was laid into is no error; what stays goes by its TTL.
+	return errors.Join(err, p.DB.Exec(ctx, fmt.Sprintf("ALTER TABLE idlewatt_store.seen DROP PARTITION %d", base)))
 }
 
 func dayOrdinal(day, first time.Time) uint64 { return uint64(day.Sub(first).Hours() / 24) }

@@ -21,11 +21,7 @@ WITH
         FROM idlewatt_store.gpu_charges
         WHERE x_Load = {load: UInt64} AND toDate(ChargePeriodStart) IN {days: Array(Date)}),
     {{- if .Pods}}{{template "shares"}}{{end}}
-    span AS (SELECT min(h0) AS a, max(e) AS z FROM bill),
-    seen AS (
-        SELECT i.ResourceId AS Resource, toStartOfHour(i.Start) AS Hour, i.*
-        FROM (SELECT * FROM idlewatt_store.placed_intervals WHERE Day BETWEEN toDate((SELECT a FROM span)) AND toDate((SELECT z FROM span))) AS i
-        WHERE i.ResourceId IN (SELECT Resource FROM bill)),
+    seen AS (SELECT * FROM idlewatt_store.seen WHERE Pass = {base: UInt64}), -- by seen.sql
     -- Level one: the charge over its hours, by the hours in which the machine is known to have run.
     hourly AS (
         SELECT x_Object, x_Row, Day, Resource, s, e, gpus, Hour, Seen, quality AS spread, assumeNotNull(h_) AS Hours, q_ AS Consumed, p_ AS Priced,
