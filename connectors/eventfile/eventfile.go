@@ -15,6 +15,7 @@ import (
 
 	"github.com/idlewatt/idlewatt/connectors"
 	"github.com/idlewatt/idlewatt/schema/event"
+	"github.com/idlewatt/idlewatt/schema/money"
 )
 
 // maxLine is the longest line that is read: a message has to fit the bus.
@@ -79,13 +80,14 @@ func Check(e event.Event) error {
 		if err := e.Decode(&i); err != nil {
 			return err
 		}
-		return required(map[string]string{"resource_id": i.ResourceID, "provider": i.Provider})
+		return errors.Join(required(map[string]string{"resource_id": i.ResourceID, "provider": i.Provider}), exact("rate", i.Rate), exact("gpu_count", i.GPUCount))
 	case e.Type == event.TypeInventoryPrice:
 		var p event.Price
 		if err := e.Decode(&p); err != nil {
 			return err
 		}
-		return required(map[string]string{"provider": p.Provider, "instance_type": p.InstanceType, "pricing_model": p.PricingModel, "currency": p.Currency, "per": p.Per})
+		return errors.Join(exact("rate", &p.Rate),
+			required(map[string]string{"provider": p.Provider, "instance_type": p.InstanceType, "pricing_model": p.PricingModel, "currency": p.Currency, "per": p.Per}))
 	case e.Type == event.TypeInventoryPoll:
 		var p event.Poll
 		if err := e.Decode(&p); err != nil {
@@ -137,6 +139,17 @@ func checkJob(e event.Event) error {
 		return fmt.Errorf("field end: %s is before start %s", j.End, j.Start)
 	case j.Attempt < 0 || j.Attempt > 65535:
 		return fmt.Errorf("field attempt: %d is out of range", j.Attempt)
+	}
+	return nil
+}
+
+// exact refuses what the store could not keep to the last digit.
+func exact(name string, d *money.Decimal) error {
+	if d == nil {
+		return nil
+	}
+	if err := money.Check(*d); err != nil {
+		return fmt.Errorf("field %s: %w", name, err)
 	}
 	return nil
 }

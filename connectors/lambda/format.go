@@ -10,9 +10,13 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/shopspring/decimal"
+
 	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/schema/catalog"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -201,12 +205,28 @@ func (in *imported) runs() {
 		x := in.lives[id]
 		switch {
 		case !x.Launched.IsZero() && x.Ended.After(x.Launched):
-			in.told = append(in.told, connectors.Tell(x.unseen(id, in.account(), false), x.Ended))
+			run := x.unseen(id, in.account(), false)
+			named(&run)
+			in.told = append(in.told, connectors.Tell(run, x.Ended))
 		case !x.Launched.IsZero():
 			in.leave(id, "end")
 		case !x.Ended.IsZero():
 			in.leave(id, "launch")
 		}
+	}
+}
+
+// typeName is how Lambda calls a type: gpu_8x_h100_sxm5, gpu_1x_a10, gpu_8x_a100_80gb_sxm4.
+var typeName = regexp.MustCompile(`^gpu_(\d{1,3})x_([a-z0-9]+?)(?:_(\d+gb))?(?:_[a-z0-9_]+)?$`)
+
+// named adds the GPUs that a type's name tells, where no list says them.
+func named(run *event.Instance) {
+	m := typeName.FindStringSubmatch(run.InstanceType)
+	if m == nil || run.GPUCount != nil {
+		return
+	}
+	if n, err := decimal.NewFromString(m[1]); err == nil && n.IsPositive() {
+		run.GPUCount, run.GPUModel = &n, catalog.ShortModel(strings.TrimSpace(strings.ToUpper(m[2]+" "+m[3])))
 	}
 }
 

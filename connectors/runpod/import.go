@@ -10,6 +10,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/idlewatt/idlewatt/connectors"
@@ -90,6 +91,10 @@ func fileLines(ctx context.Context, files []connectors.File, w *lines.Writer) ([
 		out, covers, err = k.legacyLines(p.legacy)
 	default:
 		covers, err = p.check()
+		if missing := p.absent(); len(missing) > 0 && err == nil {
+			files[0].Leave(fmt.Sprintf("no answer of %s: what they cost is NOT in this import, which replaces its days whole; "+
+				"give all five routes in one call, or /v2/billing beside them to prove that nothing is missing", strings.Join(missing, ", ")))
+		}
 		for _, s := range p.statements {
 			out = append(out, k.lines(s)...)
 		}
@@ -259,6 +264,21 @@ func (p *pile) check() ([]string, error) {
 		}
 	}
 	return days[all[0].route], nil
+}
+
+// absent names the routes of which no answer is there and nothing proves that they cost
+// nothing.
+func (p *pile) absent() []string {
+	var out []string
+	if len(p.controls) > 0 || len(p.statements) == 0 {
+		return out
+	}
+	for _, r := range routes {
+		if !slices.ContainsFunc(p.statements, func(s *statement) bool { return s.route == r }) {
+			out = append(out, r.path)
+		}
+	}
+	return out
 }
 
 // whole refuses what does not divide into UTC days: a delivery replaces whole days.

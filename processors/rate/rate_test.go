@@ -197,6 +197,22 @@ func TestCompleteThrough(t *testing.T) {
 	w.want("SELECT toString(count()) FROM idlewatt.charges WHERE ResourceId = 'i-1' AND ChargePeriodStart < '2026-10-09'", fmt.Sprint(36+1+36))
 }
 
+// TestBillsMadeAfterTheirPeriodAreWhole is handed case 008 with a bill that has no invoice id:
+// a spot run that was free, and the unpaid end of another, are no estimates for ever.
+func TestBillsMadeAfterTheirPeriodAreWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	spot := func(name string, from, to time.Time) run {
+		return run{resource: name, account: "acct", instance: "g5", region: "r", pricing: "spot", rate: "0.60", gpus: 1, from: from, to: to}
+	}
+	w.runs(spot("spot-a", at(2, 0, 10), at(2, 0, 52)), spot("spot-b", at(2, 1, 0), at(2, 3, 17)), spot("spot-d", at(2, 5, 0), at(2, 7, 17)))
+	w.bill("payer/cur/2026-10", "t"+micros(at(40, 0, 0)),
+		line{resource: "spot-b", account: "acct", instance: "g5", region: "r", pricing: "spot", gpus: 1, cost: "1.375", start: at(2, 1, 0), end: at(2, 3, 17)},
+		line{resource: "spot-d", account: "acct", instance: "g5", region: "r", pricing: "spot", gpus: 1, cost: "1.2", start: at(2, 5, 0), end: at(2, 7, 0)})
+	w.once()
+	w.want("SELECT concat(toString(sum(EffectiveCost)), ' ', toString(countIf(x_ChargeStatus = 'estimated'))) FROM idlewatt.charges", "2.575 0")
+}
+
 // TestDaysOfAnAPIAreWholeForAllFamilies: a provider that says all of a day says by silence that
 // a disk cost nothing.
 func TestDaysOfAnAPIAreWholeForAllFamilies(t *testing.T) {

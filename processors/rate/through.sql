@@ -11,7 +11,10 @@ FROM
     FROM
     (
         SELECT u.Provider AS Provider, u.BillingAccount AS BillingAccount, toString(u.Family) AS Family, groupUniqArrayArray(u.Accounts) AS known,
-            max(least(if(u.Invoiced, u.PeriodEnd, u.Stop - toIntervalHour(transform(u.Provider, {{lagging}}, {{lags}}, {{lag}}))),
+            max(least(multiIf(u.Invoiced, u.PeriodEnd,
+                    -- A bill that was made days after its period ended has all of its usage.
+                    v.Known > 0 AND v.Made >= u.PeriodEnd + INTERVAL 3 DAY AND dateDiff('day', u.PeriodStart, u.PeriodEnd) > 1, u.PeriodEnd,
+                    u.Stop - toIntervalHour(transform(u.Provider, {{lagging}}, {{lags}}, {{lag}}))),
                 if(v.Known > 0, v.Made, u.PeriodEnd))) AS Until
         FROM idlewatt_store.billed_usage AS u
         LEFT ANY JOIN
