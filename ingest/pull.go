@@ -61,7 +61,9 @@ func (p Puller) loop(ctx context.Context, s Source) error {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the end was asked for
 		default:
-			failures++
+			if _, asked := connectors.RetryAfter(err); !asked { // being asked to wait is no failure
+				failures++
+			}
 			pause = p.pauseAfter(s, failures, err)
 			p.Log.WarnContext(ctx, "pulling source", slog.String("source", s.Name), slog.Duration("next_try_in", pause), slog.String("error", err.Error()))
 		}

@@ -3,6 +3,8 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/idlewatt/idlewatt/processors/runtime"
@@ -27,7 +29,12 @@ func instanceRow(d runtime.Delivered, i event.Instance, known time.Time) ([]any,
 	if i.Kind == "" {
 		i.Kind = event.KindMachine
 	}
-	if err := checkInstance(i); err != nil {
+	i.Provider = strings.ToLower(i.Provider)
+	err := checkInstance(i)
+	if i.SeenFrom.After(known.Add(ahead)) || i.SeenTo != nil && i.SeenTo.After(known.Add(ahead)) {
+		err = errors.Join(err, fmt.Errorf("seen_from %v or seen_to %v is after %v, when it came: is a clock wrong?", i.SeenFrom, i.SeenTo, known))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("checking %s: %w", d.Type, err)
 	}
 	return []any{
@@ -54,7 +61,7 @@ func checkInstance(i event.Instance) error {
 	bad(!storable(i.StartedAfter) || !storable(i.EndedBefore), "started_after or ended_before is not storable")
 	bad(i.Step < 0 || i.Step > 86400, "billing_step_seconds %d is not between 0 and 86,400", i.Step)
 	bad(!oneOf(i.Kind, event.KindMachine, event.KindStorage, event.KindVolume, event.KindServerless), "kind %q is none of machine, storage, volume, serverless", i.Kind)
-	bad(i.Rate != nil && i.Currency == "", "rate has no currency")
+	bad(i.Rate != nil && !currency.MatchString(i.Currency), "rate has currency %q: want three capital letters (ISO 4217)", i.Currency)
 	for name, v := range map[string]*money.Decimal{"rate": i.Rate, "gpu_count": i.GPUCount} {
 		if v == nil {
 			continue
@@ -77,11 +84,20 @@ func nodeRow(d runtime.Delivered, n event.Node, known time.Time) ([]any, error) 
 	return []any{n.Source, n.Cluster, n.Name, list(n.Hosts), n.ResourceID, n.State, n.Reason, n.At, d.ID, known}, nil
 }
 
+// ahead is how far a clock may be ahead of ours: what lies further in the future has not
+// happened, and would cost for time that nobody used.
+const ahead = 10 * time.Minute
+
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
 func pollRow(d runtime.Delivered, p event.Poll, known time.Time) ([]any, error) {
 	if p.Source == "" || p.At.IsZero() || !storable(&p.At) || p.Running < 0 {
 		return nil, fmt.Errorf("checking %s: want a source, a storable time and a count, got %+v", d.Type, p)
 	}
-	return []any{p.Source, p.Provider, p.Account, p.Region, p.At, uint32(p.Running), d.ID, known}, nil //nolint:gosec // checked
+	if p.At.After(known.Add(ahead)) {
+		return nil, fmt.Errorf("checking %s: it is of %v and came at %v: is a clock wrong?", d.Type, p.At, known)
+	}
+	return []any{p.Source, strings.ToLower(p.Provider), p.Account, p.Region, p.At, uint32(p.Running), d.ID, known}, nil //nolint:gosec // checked
 }
 
 func priceRow(d runtime.Delivered, p event.Price, known time.Time) ([]any, error) {
@@ -105,6 +121,10 @@ func priceRow(d runtime.Delivered, p event.Price, known time.Time) ([]any, error
 	if p.ValidFrom.IsZero() || !storable(&p.ValidFrom) || !storable(p.ValidTo) {
 		errs = append(errs, errors.New("valid_from is required, and both bounds must be storable"))
 	}
+	if !currency.MatchString(p.Currency) {
+		errs = append(errs, fmt.Errorf("currency %q: want three capital letters (ISO 4217)", p.Currency))
+	}
+	p.Provider = strings.ToLower(p.Provider)
 	if err := errors.Join(append(errs, money.Check(p.Rate))...); err != nil {
 		return nil, fmt.Errorf("checking %s: %w", d.Type, err)
 	}

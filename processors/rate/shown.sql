@@ -34,8 +34,8 @@
                     AND position(lower(i.6), u.Provider) > 0 AND (u.Account = '' OR i.2 IN (u.Account, u.Payer)), a.all)))[1] AS Invoice
         FROM
         (
-            -- One source tells of a resource, if several see it.
-            SELECT *, min(Source) OVER (PARTITION BY Provider, ResourceId, Kind, Hour) AS teller FROM candidate
+            -- The source that saw most of an hour tells of a resource, if several see it.
+            SELECT *, argMax(Source, (Hours, Source)) OVER (PARTITION BY Provider, ResourceId, Kind, Hour) AS teller FROM candidate
             WHERE (ResourceId, Family, Hour) NOT IN (SELECT Resource, Family, Hour FROM billed)
         ) AS u
         LEFT ANY JOIN asked AS a ON a.Money = u.Currency

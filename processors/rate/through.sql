@@ -2,12 +2,12 @@
 -- daily usage line with a cost, less what the provider needs to fill in; the end of the period
 -- where the line is invoiced already; never after the version of the delivery if that is a
 -- time. A bill is whole for every account it is for, or for none. Account '' is any of the
--- provider's. The table keeps the largest.
+-- provider's, and whole only as far as all of them are. The table keeps the largest.
 INSERT INTO idlewatt_store.complete_through (Provider, Account, Family, Through, BillingAccountId)
 SELECT w.Provider, w.Account, w.Family, w.Whole, w.Payer
 FROM
 (
-    SELECT Provider, Account, Family, max(Until) AS Whole, argMax(BillingAccount, Until) AS Payer
+    SELECT Provider, Account, Family, if(Account = '', min(Until), max(Until)) AS Whole, argMax(BillingAccount, Until) AS Payer
     FROM
     (
         SELECT u.Provider AS Provider, u.BillingAccount AS BillingAccount, toString(u.Family) AS Family, groupUniqArrayArray(u.Accounts) AS known,

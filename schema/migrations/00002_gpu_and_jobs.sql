@@ -179,7 +179,7 @@ CREATE TABLE idlewatt_store.instances
     ReceivedAt   DateTime64(6, 'UTC') DEFAULT now64(6)
 )
 ENGINE = ReplacingMergeTree(ReceivedAt)
-ORDER BY (ResourceId, Kind, SeenFrom)
+ORDER BY (ResourceId, Kind, SeenFrom, Source, Provider)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- When everything that ran in an account and region had been told.
