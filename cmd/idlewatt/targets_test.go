@@ -58,6 +58,8 @@ func TestInventoryMachinesAreScraped(t *testing.T) {
 			t.Logf("query said %s\nup said:\n%s", out, up.out)
 		}
 	}()
+	// A query before that would start the engines itself, and take them from it.
+	eventually(t, "the instance", func() bool { return strings.Contains(up.out.String(), "idlewatt is up") })
 	eventually(t, "a sample of the machine", func() bool {
 		out, _ = exec.Command("idlewatt", "--data", filepath.Join(dir, "data"), "query", "SELECT DISTINCT Node FROM idlewatt.gpu_intervals WHERE GpuUuid = 'GPU-found-0'").CombinedOutput()
 		return strings.TrimSpace(string(out)) == "i-0found"
