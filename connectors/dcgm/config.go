@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/idlewatt/idlewatt/connectors/rest"
 )
 
 // Config is the section of a `dcgm` source.
@@ -34,17 +36,8 @@ type Config struct {
 	// Labels are the pod labels to keep; empty keeps the default list.
 	Labels []string `yaml:"labels"`
 	// BearerTokenFile is sent as Authorization; it is read at every pull.
-	BearerTokenFile string    `yaml:"bearer_token_file"`
-	TLS             TLSConfig `yaml:"tls"`
-}
-
-// TLSConfig is for targets given as https URLs.
-type TLSConfig struct {
-	CAFile             string `yaml:"ca_file"`
-	CertFile           string `yaml:"cert_file"`
-	KeyFile            string `yaml:"key_file"`
-	ServerName         string `yaml:"server_name"`
-	InsecureSkipVerify bool   `yaml:"insecure_skip_verify"`
+	BearerTokenFile string   `yaml:"bearer_token_file"`
+	TLS             rest.TLS `yaml:"tls"`
 }
 
 func defaults() *Config {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idlewatt/idlewatt/connectors"
+	"github.com/idlewatt/idlewatt/connectors/rest"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -240,7 +241,7 @@ func TestConfig(t *testing.T) {
 	}
 	bad := &Config{
 		Targets: []string{"ftp://x", "http://u:p@h", "", "a:1", "a:1"}, Nodes: map[string]string{"b:1": "n"},
-		TLS: TLSConfig{CertFile: "c"},
+		TLS: rest.TLS{CertFile: "c"},
 	}
 	err = bad.Validate()
 	for _, want := range []string{

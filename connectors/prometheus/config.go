@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/idlewatt/idlewatt/connectors/rest"
 )
 
 // Config is the section of a `prometheus` source.
@@ -16,7 +18,7 @@ type Config struct {
 	// BearerTokenFile is sent as Authorization; it is read at every pull. So is the password.
 	BearerTokenFile string    `yaml:"bearer_token_file"`
 	BasicAuth       BasicAuth `yaml:"basic_auth"`
-	TLS             TLSConfig `yaml:"tls"`
+	TLS             rest.TLS  `yaml:"tls"`
 	// Selector are label matchers that the series must also have, as in PromQL without braces.
 	Selector string `yaml:"selector"`
 	// Since is where the history begins that is fetched at first: a day or a time. Empty is an
@@ -40,15 +42,6 @@ type Config struct {
 type BasicAuth struct {
 	Username     string `yaml:"username"`
 	PasswordFile string `yaml:"password_file"`
-}
-
-// TLSConfig is for https URLs.
-type TLSConfig struct {
-	CAFile             string `yaml:"ca_file"`
-	CertFile           string `yaml:"cert_file"`
-	KeyFile            string `yaml:"key_file"`
-	ServerName         string `yaml:"server_name"`
-	InsecureSkipVerify bool   `yaml:"insecure_skip_verify"`
 }
 
 func defaults() *Config {

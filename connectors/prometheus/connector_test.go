@@ -21,6 +21,7 @@ import (
 
 	"github.com/idlewatt/idlewatt/connectors"
 	"github.com/idlewatt/idlewatt/connectors/gpuseries"
+	"github.com/idlewatt/idlewatt/connectors/rest"
 	"github.com/idlewatt/idlewatt/schema/event"
 )
 
@@ -225,7 +226,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("%+v %v %v", c, err, c.Validate())
 	}
 	bad := &Config{
-		URL: "http://u:p@h", BearerTokenFile: "x", BasicAuth: BasicAuth{Username: "u"}, TLS: TLSConfig{KeyFile: "k"},
+		URL: "http://u:p@h", BearerTokenFile: "x", BasicAuth: BasicAuth{Username: "u"}, TLS: rest.TLS{KeyFile: "k"},
 		Selector: `{job="x"}`, Since: "last week", Chunk: time.Second, Lag: -1,
 	}
 	err = bad.Validate()

@@ -2,8 +2,6 @@ package prometheus
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,29 +24,10 @@ type client struct {
 }
 
 func newClient(c *Config) (*client, error) {
-	t := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: c.TLS.ServerName,
-		InsecureSkipVerify: c.TLS.InsecureSkipVerify, //nolint:gosec // the operator's explicit choice
+	transport, err := c.TLS.Transport()
+	if err != nil {
+		return nil, err
 	}
-	if c.TLS.CAFile != "" {
-		pem, err := os.ReadFile(c.TLS.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading tls.ca_file: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading tls.ca_file %s: it holds no certificate", c.TLS.CAFile)
-		}
-	}
-	if c.TLS.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading tls.cert_file and tls.key_file: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // it always is one
-	transport.TLSClientConfig = t
 	return &client{config: c, http: &http.Client{Transport: transport}}, nil
 }
 
